@@ -1,0 +1,39 @@
+# make demo    learn a stream, with a table and a picture at the end
+# make test    the whole test suite
+# make lint    style and types
+# make bench   the benchmarks; the table is in benchmarks/README.md
+# make clean   remove the environment and everything built
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+
+.PHONY: demo test lint bench clean
+
+# One stamp a set of extras: the environment is made once, and again when pyproject.toml changes.
+$(VENV)/.plot: EXTRAS = plot
+$(VENV)/.dev: EXTRAS = dev
+$(VENV)/.bench: EXTRAS = bench,plot
+
+$(VENV)/.%: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
+	@touch $@
+
+demo: $(VENV)/.plot
+	$(BIN)/python -m bspforest.demo
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.bench
+	$(BIN)/python benchmarks/run.py
+
+clean:
+	rm -rf $(VENV) build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

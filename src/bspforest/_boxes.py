@@ -1,0 +1,106 @@
+"""Boxes around sets of points, and what they tell of the points' side of a cut (design, section 3)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._compile import kernel
+from ._layout import ISOTROPIC
+
+# Boxes of nodes are float32, rounded outwards: half the memory and memory traffic of float64. They are used only where
+# any enclosing box is exact, or with BOX_MARGIN. OUTWARDS is one step of float32; no branch, so that it vectorises
+# (a quarter of the time of building went into rounding with one). Coordinates are never subnormal in float32.
+OUTWARDS = 1.2e-7
+BOX_MARGIN = 5e-7
+
+YES, NO, UNSURE = 1, 0, -1
+
+
+@kernel
+def round_down(z):
+    return np.float32(z - abs(z) * OUTWARDS)
+
+
+@kernel
+def round_up(z):
+    return np.float32(z + abs(z) * OUTWARDS)
+
+
+@kernel
+def bound_rows(rows, start, end, box):
+    """The box of some rows. Four columns at a time in registers: 2.5 ns a row of 8, against 10 a column at a time."""
+    d = rows.shape[1]
+    q = 0
+    while q + 4 <= d:
+        l0 = h0 = rows[start, q]
+        l1 = h1 = rows[start, q + 1]
+        l2 = h2 = rows[start, q + 2]
+        l3 = h3 = rows[start, q + 3]
+        for s in range(start + 1, end):
+            z0 = rows[s, q]
+            z1 = rows[s, q + 1]
+            z2 = rows[s, q + 2]
+            z3 = rows[s, q + 3]
+            l0 = z0 if z0 < l0 else l0
+            l1 = z1 if z1 < l1 else l1
+            l2 = z2 if z2 < l2 else l2
+            l3 = z3 if z3 < l3 else l3
+            h0 = z0 if z0 > h0 else h0
+            h1 = z1 if z1 > h1 else h1
+            h2 = z2 if z2 > h2 else h2
+            h3 = z3 if z3 > h3 else h3
+        box[0, q] = l0
+        box[0, q + 1] = l1
+        box[0, q + 2] = l2
+        box[0, q + 3] = l3
+        box[1, q] = h0
+        box[1, q + 1] = h1
+        box[1, q + 2] = h2
+        box[1, q + 3] = h3
+        q += 4
+    while q < d:
+        low = high = rows[start, q]
+        for s in range(start + 1, end):
+            z = rows[s, q]
+            low = z if z < low else low
+            high = z if z > high else high
+        box[0, q] = low
+        box[1, q] = high
+        q += 1
+
+
+@kernel
+def ask_box(family, own, cut, normal, right):
+    """Has a set with this box a point right (or else left) of the cut? Every face of the box touches a point."""
+    if family == ISOTROPIC:
+        low = high = widest = size = 0.0
+        for k in range(own.shape[1]):
+            x = np.float64(normal[k]) * own[0, k]
+            y = np.float64(normal[k]) * own[1, k]
+            low += min(x, y)
+            high += max(x, y)
+            widest = max(widest, abs(y - x))
+            size += max(abs(x), abs(y))
+        rounding = 1e-13 * size
+    else:
+        x = cut.a * own[0, cut.i]
+        y = cut.a * own[1, cut.i]
+        u = cut.b * own[0, cut.j]
+        v = cut.b * own[1, cut.j]
+        low = min(x, y) + min(u, v)
+        high = max(x, y) + max(u, v)
+        widest = max(abs(y - x), abs(v - u))
+        size = max(abs(x), abs(y)) + max(abs(u), abs(v))
+        rounding = 0.0  # sums of two rounded products are monotone: corners bound the points exactly
+    margin = BOX_MARGIN * size
+    if right:
+        if high + rounding <= cut.p:
+            return NO
+        if low + widest - margin > cut.p:
+            return YES
+    else:
+        if low - rounding > cut.p:
+            return NO
+        if high - widest + margin <= cut.p:
+            return YES
+    return UNSURE

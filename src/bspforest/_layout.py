@@ -1,0 +1,233 @@
+"""The arrays a forest is made of.
+
+Everything a forest knows is in a dozen arrays: the rows, held once, and for each tree its cuts, leaves and lists of
+points. Row ``m`` of an array of trees belongs to tree ``m``. Nodes are numbers:
+
+- ``ref >= 0`` is a *cut node*: record ``cuts[ref]`` with the box ``boxes[ref]`` around its points;
+- ``ref < 0`` is a *small leaf*: record ``leaves[~ref]``, fewer than ``min_samples_split`` points, no box;
+- ``NOTHING`` is the root of a tree without points.
+
+A leaf of ``min_samples_split`` points or more has a *pending* cut (design: a leaf's next cut, later than the budget), and
+is stored as the cut node it may become: ``left`` is the leaf's reference, ``right`` is ``NOTHING``. Carrying the cut out
+means giving the record its two children.
+
+Points of a leaf form a ring through ``links``: ``leaves[k].last`` is the newest, ``links[last]`` the oldest. So a sliding
+window finds the point to forget at the head of the ring.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+NOTHING = -(2**31)
+
+PAIRS, AXES, ISOTROPIC = 0, 1, 2
+
+# 64 bytes, one cache line: all that prediction reads of a node. The cut is a*z[i] + b*z[j] = p in scaled coordinates; the
+# four bounds repeat the node's box in the two dimensions of its own cut.
+CUT = np.dtype(
+    [
+        ("left", np.int32),
+        ("right", np.int32),
+        ("i", np.int32),
+        ("j", np.int32),
+        ("a", np.float64),
+        ("b", np.float64),
+        ("p", np.float64),
+        ("time", np.float64),
+        ("low_i", np.float32),
+        ("high_i", np.float32),
+        ("low_j", np.float32),
+        ("high_j", np.float32),
+    ],
+    align=True,
+)
+
+LEAF = np.dtype(
+    [
+        ("n_points", np.int32),
+        ("last", np.int32),  # newest point of the ring; for a free record, the next free record
+        ("due", np.int32),  # place in the queue of pending cuts, -1 if not in it
+    ],
+    align=True,
+)
+
+# The queue of pending cuts is a binary heap by time.
+DUE = np.dtype([("time", np.float64), ("cut", np.int32), ("leaf", np.int32)], align=True)
+
+# All that changes in a tree beside its nodes; s0 to s3 are its random stream.
+STATE = np.dtype(
+    [
+        ("s0", np.uint64),
+        ("s1", np.uint64),
+        ("s2", np.uint64),
+        ("s3", np.uint64),
+        ("root", np.int32),
+        ("n_cuts", np.int32),  # records ever used; the free ones among them form a list through ``left``
+        ("free_cut", np.int32),
+        ("n_leaves", np.int32),
+        ("free_leaf", np.int32),
+        ("n_due", np.int32),
+    ],
+    align=True,
+)
+
+
+class Forest(NamedTuple):
+    """All trees, as the kernels see them. The shapes: M trees, C rows held at most, d features, K label statistics."""
+
+    family: int
+    min_split: int
+    redraw: int
+    n_classes: int  # 0 in regression
+    state: np.ndarray  # (M,) STATE
+    cuts: np.ndarray  # (M, .) CUT
+    boxes: np.ndarray  # (M, ., 2, d) float32, low and high, rounded outwards; isotropic: a third row, the cut's normal
+    leaves: np.ndarray  # (M, .) LEAF
+    values: np.ndarray  # (M, ., K): class weights, or total weight, mean and weighted sum of squares about it
+    queue: np.ndarray  # (M, .) DUE
+    links: np.ndarray  # (M, C) int32
+    rows: np.ndarray  # (C, d) as given by the user
+    labels: np.ndarray  # (C, 2) label (or index of the class) and weight
+    scaling: np.ndarray  # (2, d) scaled coordinate = (x - scaling[0]) * scaling[1]
+
+
+class Tree(NamedTuple):
+    """One tree of a `Forest`: the same fields without the first axis; ``state`` keeps it, to be written through."""
+
+    family: int
+    min_split: int
+    redraw: int
+    n_classes: int
+    state: np.ndarray
+    cuts: np.ndarray
+    boxes: np.ndarray
+    leaves: np.ndarray
+    values: np.ndarray
+    queue: np.ndarray
+    links: np.ndarray
+    rows: np.ndarray
+    labels: np.ndarray
+    scaling: np.ndarray
+
+
+class Work(NamedTuple):
+    """Scratch space of one thread."""
+
+    rows: np.ndarray  # (., d) scaled rows of the set being built or shared out
+    slots: np.ndarray  # (.,) where those rows are held
+    tasks: np.ndarray  # (STACK, 4) start, end, parent, side
+    times: np.ndarray  # (STACK,)
+    cut: np.ndarray  # (1,) CUT, the candidate
+    normal: np.ndarray  # (d,) float32, its normal, isotropic only
+    box: np.ndarray  # (2, d)
+    point: np.ndarray  # (3, d) scaled points
+    path: np.ndarray  # (.,) nodes from the root; no path is longer than the number of cuts
+    ask: np.ndarray  # (.,) nodes still to be asked
+
+
+# The larger part of a set always waits on the stack while the smaller is worked on, so the stack holds at most
+# 1 + log2(2^31) sets.
+STACK = 40
+
+
+def make_work(n_rows: int, n_features: int, n_cuts: int) -> Work:
+    """Scratch space for sets of up to ``n_rows`` rows in trees of up to ``n_cuts`` cuts."""
+    return Work(
+        rows=np.empty((n_rows, n_features), np.float64),
+        slots=np.empty(n_rows, np.int32),
+        tasks=np.empty((STACK, 4), np.int64),
+        times=np.empty(STACK, np.float64),
+        cut=np.empty(1, CUT),
+        normal=np.empty(n_features, np.float32),
+        box=np.empty((2, n_features), np.float64),
+        point=np.empty((3, n_features), np.float64),
+        path=np.empty(n_cuts + 2, np.int64),
+        ask=np.empty(n_cuts + 2, np.int64),
+    )
+
+
+def empty_state(streams: np.ndarray) -> np.ndarray:
+    """Trees without nodes, with these random streams, one row of four words a tree."""
+    state = np.zeros(len(streams), dtype=STATE)
+    for k in range(4):
+        state[f"s{k}"] = streams[:, k]
+    state["root"] = NOTHING
+    state["free_cut"] = -1
+    state["free_leaf"] = -1
+    return state
+
+
+def allocate(
+    *, family: int, min_split: int, redraw: bool, n_classes: int, n_features: int, streams: np.ndarray
+) -> Forest:
+    """A forest of empty trees that hold no rows, one tree for each row of ``streams``."""
+    n_trees = len(streams)
+    n_values = n_classes or 3
+    n_bounds = 3 if family == ISOTROPIC else 2
+    return Forest(
+        family=family,
+        min_split=min_split,
+        redraw=int(redraw),
+        n_classes=n_classes,
+        state=empty_state(streams),
+        cuts=np.empty((n_trees, 1), dtype=CUT),
+        boxes=np.empty((n_trees, 1, n_bounds, n_features), dtype=np.float32),
+        leaves=np.empty((n_trees, 1), dtype=LEAF),
+        values=np.empty((n_trees, 1, n_values), dtype=np.float64),
+        queue=np.empty((n_trees, 1), dtype=DUE),
+        links=np.empty((n_trees, 1), dtype=np.int32),
+        rows=np.empty((1, n_features), dtype=np.float64),
+        labels=np.empty((1, 2), dtype=np.float64),
+        scaling=np.repeat(np.array([[0.0], [1.0]]), n_features, axis=1),
+    )
+
+
+def resize_trees(array: np.ndarray, capacity: int) -> np.ndarray:
+    """``array`` with ``capacity`` entries a tree, what fits of the old ones kept. The old array is no longer valid.
+
+    Growing happens in place, so that a large forest is never held twice.
+    """
+    n_trees, old = array.shape[:2]
+    if capacity <= old or not array.flags.owndata:
+        new = np.empty((n_trees, capacity, *array.shape[2:]), dtype=array.dtype)
+        kept = min(old, capacity)
+        for m in range(n_trees):  # tree by tree: pages beyond what is kept stay untouched
+            new[m, :kept] = array[m, :kept]
+        return new
+    shape = array.shape[2:]
+    array.resize((n_trees * capacity, *shape), refcheck=False)
+    for m in range(n_trees - 1, 0, -1):
+        array[m * capacity : m * capacity + old] = array[m * old : (m + 1) * old]
+    array.resize((n_trees, capacity, *shape), refcheck=False)
+    return array
+
+
+def resize_rows(array: np.ndarray, capacity: int) -> np.ndarray:
+    """``array`` with room for ``capacity`` rows, what fits of the old ones kept."""
+    new = np.empty((capacity, *array.shape[1:]), dtype=array.dtype)
+    kept = min(len(array), capacity)
+    new[:kept] = array[:kept]
+    return new
+
+
+def resize_cuts(forest: Forest, capacity: int) -> Forest:
+    """Room for ``capacity`` cut nodes in each tree. One array at a time, so that only one is ever held twice."""
+    forest = forest._replace(cuts=resize_trees(forest.cuts, capacity))
+    return forest._replace(boxes=resize_trees(forest.boxes, capacity))
+
+
+def resize_leaves(forest: Forest, capacity: int) -> Forest:
+    """Room for ``capacity`` leaves in each tree."""
+    forest = forest._replace(leaves=resize_trees(forest.leaves, capacity))
+    return forest._replace(values=resize_trees(forest.values, capacity))
+
+
+def resize_held(forest: Forest, capacity: int) -> Forest:
+    """Room to hold ``capacity`` rows. A pending leaf has ``min_split`` of them at least, so the queue is bounded too."""
+    forest = forest._replace(queue=resize_trees(forest.queue, capacity // forest.min_split + 1))
+    forest = forest._replace(rows=resize_rows(forest.rows, capacity))
+    forest = forest._replace(labels=resize_rows(forest.labels, capacity))
+    return forest._replace(links=resize_trees(forest.links, capacity))

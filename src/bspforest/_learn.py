@@ -1,0 +1,310 @@
+"""Adding points to a tree: one (design, section 3), or a chunk (section 4)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ._boxes import bound_rows
+from ._build import build, carry_out, push_parts, push_task, share_out
+from ._compile import entry, kernel
+from ._cuts import PATIENCE, candidate_rate, draw_between, draw_candidate, height, segment_rate
+from ._layout import NOTHING
+from ._nodes import (
+    any_beyond,
+    append_point,
+    attach,
+    child_of,
+    copy_bounds,
+    copy_box,
+    extend_box,
+    free_cut,
+    free_leaf,
+    goes_right,
+    is_pending,
+    leaf_of,
+    load_points,
+    new_cut,
+    new_leaf,
+    place,
+    set_cut,
+    tree_of,
+)
+from ._queue import schedule, unschedule
+from ._random import draw_exponential
+
+
+@kernel
+def side_of(tree, parent, ref):
+    """On which side of ``parent`` is its child ``ref``?"""
+    return np.int64(tree.cuts[parent].right == ref)
+
+
+@kernel
+def unload_leaf(tree, work, ref):
+    """Move the points of a leaf, small or pending, to ``work.rows`` and free it; how many they are."""
+    k = leaf_of(tree, ref)
+    if ref >= 0:
+        unschedule(tree, k)
+        free_cut(tree, ref)
+    load_points(tree, k, work, np.int64(0))
+    free_leaf(tree, k)
+    return np.int64(tree.leaves[k].n_points)
+
+
+@kernel
+def find_separation(tree, work, h, z, r, t0, t_end):
+    """The first cut between t0 and t_end that parts ``z`` from all points of a node of ``work.path[:h]``.
+
+    ``r`` is a point of the last node of the path, and so of all of them. Returns the time, the node's place in the path
+    (-1 if there is no such cut) and the side of ``z``; the cut is in ``work.cut``.
+    """
+    state = tree.state[0]
+    cut = work.cut[0]
+    box = work.box
+    rate = segment_rate(tree.family, z, r, box)
+    t = t0
+    at = 0
+    tries = 0
+    while rate > 0.0:
+        t += draw_exponential(state) / rate
+        if t >= t_end or (tries > PATIENCE and t_end == math.inf):  # points that only rounding keeps together
+            break
+        tries += 1
+        draw_between(tree.family, state, z, r, box, cut, work.normal)
+        right = height(tree.family, cut, work.normal, z) > cut.p
+        if (height(tree.family, cut, work.normal, r) > cut.p) == right:
+            continue
+        while tree.cuts[work.path[at]].time <= t:
+            at += 1
+        if not any_beyond(tree, work, work.path[at], cut, work.normal, right):
+            return t, at, right
+    return math.inf, -1, False
+
+
+@kernel
+def insert_point(tree, work, slot, z, parent, side, t0, budget):
+    """Add the row ``slot``, at ``z``, to the subtree below ``parent``, whose time starts at t0.
+
+    0 if done; else nothing was done, and the tree or ``work`` lacks room for a set of that many points (only when cuts
+    are redrawn).
+    """
+    ref = child_of(tree, parent, side)
+    if ref == NOTHING:
+        k = new_leaf(tree)
+        append_point(tree, k, slot)
+        attach(tree, parent, side, ~k)
+        return 0
+    path = work.path
+    h = 0
+    t_leaf = t0  # when the leaf's own time starts
+    while ref >= 0 and not is_pending(tree, ref):
+        path[h] = ref
+        h += 1
+        node = tree.cuts[ref]
+        t_leaf = node.time
+        ref = np.int64(node.right if goes_right(tree, ref, z) else node.left)
+    pending = ref >= 0
+    k = leaf_of(tree, ref)
+    n = np.int64(tree.leaves[k].n_points) + 1
+    if tree.redraw and n >= tree.min_split:
+        state = tree.state[0]
+        short = state.n_cuts + n > tree.cuts.shape[0] or state.n_leaves + n > tree.leaves.shape[0]
+        if short or n > work.rows.shape[0]:
+            return n
+    t_end = t_leaf
+    if pending and not tree.redraw:
+        path[h] = ref
+        t_end = tree.cuts[ref].time
+    r = work.point[1]
+    place(tree, tree.leaves[k].last, r)
+    t, at, right = find_separation(tree, work, h, z, r, t0, t_end)
+    if at < 0:  # the point belongs to the leaf
+        if n < tree.min_split or (pending and not tree.redraw):
+            append_point(tree, k, slot)
+            if pending:
+                extend_box(tree, ref, z, z)
+        else:  # a leaf that can now be cut, or whose cut is drawn anew, is built afresh
+            if h > 0:
+                parent = path[h - 1]
+                side = side_of(tree, parent, ref)
+            n = unload_leaf(tree, work, ref)
+            for c in range(z.shape[0]):
+                work.rows[n, c] = z[c]
+            work.slots[n] = slot
+            build(tree, work, np.int64(0), n + 1, parent, side, t_leaf, budget)
+        at = h
+    elif at == h and t > budget:  # the leaf stays whole, with an earlier pending cut
+        set_cut(tree, ref, work.cut[0], work.normal, t)
+        append_point(tree, k, slot)
+        extend_box(tree, ref, z, z)
+        copy_bounds(tree, ref)
+        schedule(tree, t, ref, k)
+    else:
+        v = path[at]
+        k = new_leaf(tree)
+        append_point(tree, k, slot)
+        w = new_cut(tree)
+        set_cut(tree, w, work.cut[0], work.normal, t)
+        copy_box(tree, w, v)
+        extend_box(tree, w, z, z)
+        copy_bounds(tree, w)
+        tree.cuts[w].left = v if right else ~k
+        tree.cuts[w].right = ~k if right else v
+        if at > 0:
+            attach(tree, path[at - 1], side_of(tree, path[at - 1], v), w)
+        else:
+            attach(tree, parent, side, w)
+    for step in range(at - 1, -1, -1):  # upwards: the first box that covers the point ends it
+        if not extend_box(tree, path[step], z, z):
+            break
+    return 0
+
+
+@kernel
+def join_boxes(tree, v, box):
+    """Make ``box`` cover the box of node ``v``."""
+    own = tree.boxes[v]
+    for k in range(own.shape[1]):
+        box[0, k] = min(box[0, k], np.float64(own[0, k]))
+        box[1, k] = max(box[1, k], np.float64(own[1, k]))
+
+
+@kernel
+def find_chunk_separation(tree, work, chunk, start, end, v, t0):
+    """The first cut after t0, before the cut of node ``v``, that parts some of the chunk's rows from all of ``v``.
+
+    Returns its time (infinity if there is none) and the side of ``v``; the cut is in ``work.cut``. ``chunk.box`` holds
+    the box of the rows.
+    """
+    state = tree.state[0]
+    cut = work.cut[0]
+    box = work.box
+    for k in range(box.shape[1]):
+        box[0, k] = chunk.box[0, k]
+        box[1, k] = chunk.box[1, k]
+    join_boxes(tree, v, box)
+    rate = candidate_rate(tree.family, box)
+    t = t0
+    t_end = tree.cuts[v].time
+    tries = 0
+    while rate > 0.0:
+        t += draw_exponential(state) / rate
+        if t >= t_end or (tries > PATIENCE and t_end == math.inf):
+            break
+        tries += 1
+        draw_candidate(tree.family, state, box, cut, work.normal)
+        right = any_beyond(tree, work, v, cut, work.normal, np.bool_(True))
+        if right and any_beyond(tree, work, v, cut, work.normal, np.bool_(False)):
+            continue
+        for s in range(start, end):
+            if (height(tree.family, cut, work.normal, chunk.rows[s]) > cut.p) != right:
+                return t, right
+    return math.inf, False
+
+
+@kernel
+def load_chunk(chunk, start, end, work, at):
+    """Copy rows of the chunk to ``work.rows[at:]``."""
+    for s in range(start, end):
+        for c in range(chunk.rows.shape[1]):
+            work.rows[at + s - start, c] = chunk.rows[s, c]
+        work.slots[at + s - start] = chunk.slots[s]
+
+
+@kernel
+def extend(tree, work, chunk, n, budget):
+    """Add the first n rows of the chunk to the tree (design, section 4)."""
+    push_task(chunk, 0, 0, n, -1, 0, 0.0)
+    top = 0
+    while top >= 0:
+        task = chunk.tasks[top]
+        start, end, parent, side = task[0], task[1], task[2], task[3]
+        t0 = chunk.times[top]
+        top -= 1
+        ref = child_of(tree, parent, side)
+        if end - start == 1:
+            insert_point(tree, work, chunk.slots[start], chunk.rows[start], parent, side, t0, budget)
+            continue
+        if ref < 0:  # nothing, or too few points to be cut: built afresh with the new ones
+            n = np.int64(0) if ref == NOTHING else unload_leaf(tree, work, ref)
+            load_chunk(chunk, start, end, work, n)
+            build(tree, work, np.int64(0), n + end - start, parent, side, t0, budget)
+            continue
+        bound_rows(chunk.rows, start, end, chunk.box)
+        t, near = find_chunk_separation(tree, work, chunk, start, end, ref, t0)
+        pending = is_pending(tree, ref)
+        if t < math.inf and not (pending and t > budget):
+            # A new node over this one: the rows on its side go on into it, the others are built afresh.
+            w = new_cut(tree)
+            set_cut(tree, w, work.cut[0], work.normal, t)
+            copy_box(tree, w, ref)
+            extend_box(tree, w, chunk.box[0], chunk.box[1])
+            copy_bounds(tree, w)
+            attach(tree, w, 1 if near else 0, ref)
+            attach(tree, parent, side, w)
+            middle = share_out(
+                tree.family, tree.cuts[w], tree.boxes[w, -1], chunk.rows, chunk.slots, start, end
+            )
+            far_start, far_end = (start, middle) if near else (middle, end)
+            load_chunk(chunk, far_start, far_end, work, np.int64(0))
+            build(tree, work, np.int64(0), far_end - far_start, w, np.int64(not near), t, budget)
+            if far_end - far_start < end - start:
+                top += 1
+                if near:
+                    push_task(chunk, top, middle, end, w, 1, t)
+                else:
+                    push_task(chunk, top, start, middle, w, 0, t)
+            continue
+        extend_box(tree, ref, chunk.box[0], chunk.box[1])
+        if pending:
+            k = leaf_of(tree, ref)
+            for s in range(start, end):
+                append_point(tree, k, chunk.slots[s])
+            if t < math.inf:
+                set_cut(tree, ref, work.cut[0], work.normal, t)
+                copy_bounds(tree, ref)
+                schedule(tree, t, ref, k)
+            continue
+        middle = share_out(
+            tree.family, tree.cuts[ref], tree.boxes[ref, -1], chunk.rows, chunk.slots, start, end
+        )
+        if middle == start or middle == end:
+            top += 1
+            push_task(chunk, top, start, end, ref, 1 if middle == start else 0, tree.cuts[ref].time)
+        else:
+            push_parts(chunk, top + 1, start, middle, end, ref, tree.cuts[ref].time)
+            top += 2
+
+
+@entry
+def learn_rows(forest, work, chunk, first, last, slots, budgets, learned):
+    """Add the rows in ``slots`` to trees ``first`` to ``last``, the budget after each being ``budgets``.
+
+    ``learned`` counts the rows each tree has learned. 0 if all is done; else the trees, or ``work``, lack room for a set of
+    that many points: make room, and call again. ``work`` must have room for the rows and ``min_split`` more, ``chunk`` for
+    the rows; each tree for one cut and one leaf a row.
+    """
+    n = slots.shape[0]
+    lacking = 0
+    for m in range(first, last):
+        tree = tree_of(forest, m)
+        if n == 1 or tree.redraw:
+            while learned[m] < n:
+                s = learned[m]
+                z = work.point[0]
+                place(tree, slots[s], z)
+                lack = insert_point(tree, work, slots[s], z, np.int64(-1), np.int64(0), 0.0, budgets[s])
+                if lack > 0:
+                    lacking = max(lacking, lack)
+                    break
+                learned[m] = s + 1
+        elif learned[m] < n:
+            for s in range(n):
+                place(tree, slots[s], chunk.rows[s])
+                chunk.slots[s] = slots[s]
+            extend(tree, work, chunk, n, budgets[n - 1])
+            learned[m] = n
+        lacking = max(lacking, carry_out(tree, work, budgets[n - 1]))
+    return lacking

@@ -1,0 +1,312 @@
+"""Nodes of a tree: making and freeing them, their boxes, the rings of points and label statistics in their leaves."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._boxes import NO, YES, ask_box, round_down, round_up
+from ._compile import kernel
+from ._cuts import height
+from ._layout import ISOTROPIC, NOTHING, Tree
+
+# Scaled coordinates beyond this are read as this, and below NEAREST as 0, so that boxes fit float32 and squares float64.
+FARTHEST = 1e30
+NEAREST = 1e-30
+
+
+@kernel
+def tree_of(forest, m):
+    """Tree ``m`` of the forest: views, nothing is copied."""
+    return Tree(
+        forest.family,
+        forest.min_split,
+        forest.redraw,
+        forest.n_classes,
+        forest.state[m : m + 1],
+        forest.cuts[m],
+        forest.boxes[m],
+        forest.leaves[m],
+        forest.values[m],
+        forest.queue[m],
+        forest.links[m],
+        forest.rows,
+        forest.labels,
+        forest.scaling,
+    )
+
+
+@kernel
+def scale_row(x, scaling, z):
+    """The scaled coordinates of ``x``, into ``z``."""
+    for k in range(z.shape[0]):
+        v = (x[k] - scaling[0, k]) * scaling[1, k]
+        v = v if v < FARTHEST else FARTHEST
+        v = v if v > -FARTHEST else -FARTHEST
+        z[k] = v if abs(v) > NEAREST else 0.0
+
+
+@kernel
+def place(tree, slot, z):
+    """The scaled coordinates of a held row, into ``z``."""
+    scale_row(tree.rows[slot], tree.scaling, z)
+
+
+@kernel
+def goes_right(tree, v, z):
+    """Is ``z`` right of cut ``v``?"""
+    return height(tree.family, tree.cuts[v], tree.boxes[v, -1], z) > tree.cuts[v].p
+
+
+@kernel
+def leaf_of(tree, ref):
+    """The leaf that node ``ref``, small or pending, is."""
+    return ~np.int64(tree.cuts[ref].left) if ref >= 0 else ~ref
+
+
+@kernel
+def is_pending(tree, v):
+    """Is cut node ``v`` a leaf whose cut has not been carried out?"""
+    return tree.cuts[v].right == NOTHING
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Records
+
+
+@kernel
+def new_cut(tree):
+    """A free cut record, or -1 if there is no room."""
+    state = tree.state[0]
+    v = np.int64(state.free_cut)
+    if v >= 0:
+        state.free_cut = tree.cuts[v].left
+        return v
+    v = np.int64(state.n_cuts)
+    if v >= tree.cuts.shape[0]:
+        return np.int64(-1)
+    state.n_cuts = v + 1
+    return v
+
+
+@kernel
+def free_cut(tree, v):
+    tree.cuts[v].left = tree.state[0].free_cut
+    tree.state[0].free_cut = v
+
+
+@kernel
+def new_leaf(tree):
+    """An empty leaf, or -1 if there is no room."""
+    state = tree.state[0]
+    k = np.int64(state.free_leaf)
+    if k >= 0:
+        state.free_leaf = tree.leaves[k].last
+    else:
+        k = np.int64(state.n_leaves)
+        if k >= tree.leaves.shape[0]:
+            return np.int64(-1)
+        state.n_leaves = k + 1
+    leaf = tree.leaves[k]
+    leaf.n_points = 0
+    leaf.last = -1
+    leaf.due = -1
+    for c in range(tree.values.shape[1]):
+        tree.values[k, c] = 0.0
+    return k
+
+
+@kernel
+def free_leaf(tree, k):
+    tree.leaves[k].last = tree.state[0].free_leaf
+    tree.state[0].free_leaf = k
+
+
+@kernel
+def child_of(tree, parent, side):
+    """The node below ``parent`` on a side (0 left, 1 right); the root if ``parent`` is -1."""
+    if parent < 0:
+        return np.int64(tree.state[0].root)
+    return np.int64(tree.cuts[parent].right if side == 1 else tree.cuts[parent].left)
+
+
+@kernel
+def attach(tree, parent, side, ref):
+    """Put node ``ref`` there."""
+    if parent < 0:
+        tree.state[0].root = ref
+    elif side == 1:
+        tree.cuts[parent].right = ref
+    else:
+        tree.cuts[parent].left = ref
+
+
+@kernel
+def set_cut(tree, v, cut, normal, time):
+    """Give record ``v`` a cut."""
+    node = tree.cuts[v]
+    node.i = cut.i
+    node.j = cut.j
+    node.a = cut.a
+    node.b = cut.b
+    node.p = cut.p
+    node.time = time
+    if tree.family == ISOTROPIC:
+        for k in range(normal.shape[0]):
+            tree.boxes[v, 2, k] = normal[k]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Boxes of nodes
+
+
+@kernel
+def copy_bounds(tree, v):
+    """Repeat the box of ``v`` in its record, in the dimensions of the cut."""
+    node = tree.cuts[v]
+    own = tree.boxes[v]
+    node.low_i = own[0, node.i]
+    node.high_i = own[1, node.i]
+    node.low_j = own[0, node.j]
+    node.high_j = own[1, node.j]
+
+
+@kernel
+def set_box(tree, v, box):
+    """Give node ``v``, whose cut is set, the box of its points."""
+    own = tree.boxes[v]
+    for k in range(own.shape[1]):
+        own[0, k] = round_down(box[0, k])
+        own[1, k] = round_up(box[1, k])
+    copy_bounds(tree, v)
+
+
+@kernel
+def extend_box(tree, v, low, high):
+    """Make the box of ``v`` cover the box from ``low`` to ``high`` too. False if it did already."""
+    own = tree.boxes[v]
+    inside = True
+    for k in range(own.shape[1]):
+        inside &= (own[0, k] <= low[k]) & (high[k] <= own[1, k])
+    if inside:
+        return False
+    for k in range(own.shape[1]):
+        own[0, k] = min(own[0, k], round_down(low[k]))
+        own[1, k] = max(own[1, k], round_up(high[k]))
+    copy_bounds(tree, v)
+    return True
+
+
+@kernel
+def copy_box(tree, v, w):
+    """Give node ``v`` the box of node ``w``."""
+    for k in range(tree.boxes.shape[2]):
+        tree.boxes[v, 0, k] = tree.boxes[w, 0, k]
+        tree.boxes[v, 1, k] = tree.boxes[w, 1, k]
+
+
+@kernel
+def any_beyond(tree, work, ref, cut, normal, right):
+    """Has node ``ref`` a point right (or else left) of the cut? Boxes first, then children, then points (section 3)."""
+    stack = work.ask
+    stack[0] = ref
+    top = 0
+    z = work.point[2]
+    while top >= 0:
+        v = stack[top]
+        top -= 1
+        if v >= 0:
+            answer = ask_box(tree.family, tree.boxes[v], cut, normal, right)
+            if answer == YES:
+                return True
+            if answer == NO:
+                continue
+            if tree.cuts[v].right != NOTHING:
+                stack[top + 1] = tree.cuts[v].left
+                stack[top + 2] = tree.cuts[v].right
+                top += 2
+                continue
+            v = np.int64(tree.cuts[v].left)
+        slot = tree.leaves[~v].last
+        for _ in range(tree.leaves[~v].n_points):
+            place(tree, slot, z)
+            if (height(tree.family, cut, normal, z) > cut.p) == right:
+                return True
+            slot = tree.links[slot]
+    return False
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Points and labels of a leaf
+
+
+@kernel
+def add_label(tree, k, slot):
+    """Count the label of a held row in leaf ``k``."""
+    y = tree.labels[slot, 0]
+    w = tree.labels[slot, 1]
+    values = tree.values[k]
+    if tree.n_classes > 0:
+        values[int(y)] += w
+    elif w > 0.0:
+        total = values[0] + w
+        gap = y - values[1]
+        mean = values[1] + gap * (w / total)
+        values[2] += w * gap * (y - mean)
+        values[1] = mean
+        values[0] = total
+
+
+@kernel
+def append_point(tree, k, slot):
+    """Add a held row to leaf ``k`` as its newest point."""
+    leaf = tree.leaves[k]
+    if leaf.n_points == 0:
+        tree.links[slot] = slot
+    else:
+        tree.links[slot] = tree.links[leaf.last]
+        tree.links[leaf.last] = slot
+    leaf.last = slot
+    leaf.n_points += 1
+    add_label(tree, k, slot)
+
+
+@kernel
+def recount(tree, k):
+    """Count all labels of leaf ``k`` afresh."""
+    values = tree.values[k]
+    for c in range(values.shape[0]):
+        values[c] = 0.0
+    n = tree.leaves[k].n_points
+    slot = tree.leaves[k].last
+    if tree.n_classes > 0:
+        for _ in range(n):
+            slot = tree.links[slot]
+            values[int(tree.labels[slot, 0])] += tree.labels[slot, 1]
+        return
+    weight = total = 0.0
+    about = tree.labels[slot, 0]  # differences from one label neither overflow nor cancel
+    for _ in range(n):
+        slot = tree.links[slot]
+        weight += tree.labels[slot, 1]
+        total += (tree.labels[slot, 0] - about) * tree.labels[slot, 1]
+    if weight <= 0.0:
+        return
+    mean = about + total / weight
+    squares = 0.0
+    for _ in range(n):
+        slot = tree.links[slot]
+        gap = tree.labels[slot, 0] - mean
+        squares += tree.labels[slot, 1] * gap * gap
+    values[0] = weight
+    values[1] = mean
+    values[2] = squares
+
+
+@kernel
+def load_points(tree, k, work, start):
+    """Copy the points of leaf ``k``, oldest first, to ``work.rows[start:]`` and ``work.slots[start:]``."""
+    slot = tree.leaves[k].last
+    for s in range(start, start + tree.leaves[k].n_points):
+        slot = tree.links[slot]
+        place(tree, slot, work.rows[s])
+        work.slots[s] = slot

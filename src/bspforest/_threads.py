@@ -1,0 +1,82 @@
+"""Running kernels: in threads, without being torn apart by Ctrl-C, and with a progress bar."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+# Below this many (row, tree) pairs, about a hundredth of a second, starting threads costs more than it gains.
+WORTH_THREADS = 10_000
+
+
+def run_parts(call: Callable[[int, int], Any], n: int, n_threads: int, work: int) -> list[Any]:
+    """``call(first, last)`` on up to ``n_threads`` parts of ``range(n)``; their results in order."""
+    if n_threads <= 1 or n <= 1 or work < WORTH_THREADS:
+        return [call(0, n)]
+    ends = [n * k // n_threads for k in range(n_threads + 1)]
+    parts = [(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True) if a < b]
+    with ThreadPoolExecutor(len(parts)) as pool:
+        return list(pool.map(lambda part: call(*part), parts))
+
+
+@contextmanager
+def undivided() -> Iterator[None]:
+    """Hold back Ctrl-C until the block is done, so that what it does is done wholly."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread is interrupted
+        return
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before):
+        yield  # ignored, or not handled by Python
+        return
+    caught: list[tuple[int, Any]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: caught.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if caught:
+            before(*caught[0])
+
+
+class Progress:
+    """A progress bar on standard error, drawn at most ten times a second; silent unless ``enabled``."""
+
+    def __init__(self, total: int, label: str, unit: str, *, enabled: bool, stream: TextIO | None = None) -> None:
+        self.total = total
+        self.label = label
+        self.unit = unit
+        self.enabled = enabled
+        self.done = 0
+        self._stream = stream
+        self._start = self._drawn = time.monotonic()
+        self._lock = threading.Lock()
+
+    def advance(self, n: int, note: str = "") -> None:
+        """``n`` more are done."""
+        with self._lock:
+            self.done += n
+            now = time.monotonic()
+            if self.enabled and (now - self._drawn > 0.1 or self.done >= self.total):
+                self._drawn = now
+                self._draw(now - self._start, note)
+
+    def _draw(self, seconds: float, note: str) -> None:
+        stream = self._stream or sys.stderr
+        share = self.done / max(self.total, 1)
+        bar = "#" * round(30 * share)
+        rate = self.done / max(seconds, 1e-9)
+        left = (self.total - self.done) / rate if rate > 0 else 0.0
+        stream.write(
+            f"\r{self.label} [{bar:<30}] {self.done:,}/{self.total:,} {self.unit}"
+            f"  {rate:,.0f}/s  {left:.0f} s left  {note}\033[K"
+        )
+        if self.done >= self.total:
+            stream.write("\n")
+        stream.flush()

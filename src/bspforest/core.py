@@ -1,0 +1,447 @@
+"""The online forest behind every interface: rows in, rows out, questions answered.
+
+`OnlineForest` owns the arrays of `bspforest._layout` and calls the kernels on them. It knows nothing of scikit-learn, river or
+files; it trusts its input (finite float64 rows, class indices from 0), which the interfaces check.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from . import _layout as layout
+from ._build import build_trees
+from ._forget import forget_rows
+from ._layout import AXES, ISOTROPIC, PAIRS, Forest, Work
+from ._learn import learn_rows
+from ._read import TOGETHER, find_all_leaves, list_points, number_nodes, sum_leaves
+from ._threads import Progress, run_parts, undivided
+
+FAMILIES = {"pairs": PAIRS, "axes": AXES, "isotropic": ISOTROPIC}
+
+# (row, tree) pairs learned between two chances to be interrupted: about a second.
+BLOCK = 1_000_000
+
+# Rows predicted per call of a kernel between two chances to be interrupted.
+READ_BLOCK = 65_536
+
+
+def spread(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Shift and scale that take [low, high] to [0, 1]; a column without spread to 0."""
+    size = high - low
+    with np.errstate(divide="ignore"):
+        scale = np.where(size > 0, np.minimum(1.0 / size, np.finfo(float).max), 0.0)
+    return np.stack([low, scale])
+
+
+class OnlineForest:
+    """A forest that holds rows and can learn, forget and be asked.
+
+    Parameters
+    ----------
+    n_features, n_trees, n_classes, min_samples_split : int
+        ``n_classes`` is 0 for regression.
+    cuts : {"pairs", "axes", "isotropic"}
+    budget : callable
+        The budget for a number of rows held.
+    redraw : bool
+        Refine as the paper's Algorithm 4 is printed.
+    scaling : "minmax", None or (low, high)
+    window : int or None
+        Hold at most this many rows, the latest.
+    seed : numpy.random.SeedSequence
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        *,
+        n_trees: int,
+        n_classes: int,
+        cuts: str,
+        budget: Callable[[int], float],
+        min_samples_split: int,
+        redraw: bool,
+        scaling: str | None | tuple[np.ndarray, np.ndarray],
+        window: int | None,
+        seed: np.random.SeedSequence,
+    ) -> None:
+        streams = seed.generate_state(4 * n_trees, np.uint64).reshape(n_trees, 4)
+        self.arrays: Forest = layout.allocate(
+            family=FAMILIES[cuts],
+            min_split=min_samples_split,
+            redraw=redraw,
+            n_classes=n_classes,
+            n_features=n_features,
+            streams=streams,
+        )
+        self.budget_of = budget
+        self.scaling = scaling
+        self.window = window
+        self.n_threads = 1
+        self.budget = 0.0
+        self.n_seen = 0
+        self.n_held = 0
+        # Row ``id`` is held in slot _slots[id - _first_id], -1 if it is forgotten.
+        self._first_id = 0
+        self._slots = np.empty(0, dtype=np.int32)
+        self._free: list[int] = []
+        self._n_slots = 0  # slots ever used
+        self._held_at_scaling = 0
+        self._learned_since = 0
+        self._work: list[Work] = []
+        if isinstance(scaling, tuple):
+            self.arrays.scaling[:] = spread(*scaling)
+
+    # ------------------------------------------------------------------------------------------------------------------
+    # What it holds
+
+    @property
+    def n_trees(self) -> int:
+        return len(self.arrays.state)
+
+    @property
+    def n_features(self) -> int:
+        return self.arrays.rows.shape[1]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in bytes, rows included."""
+        return sum(a.nbytes for a in self.arrays if isinstance(a, np.ndarray)) + self._slots.nbytes
+
+    def held_ids(self) -> np.ndarray:
+        """The ids of the rows held, oldest first."""
+        return self._first_id + np.flatnonzero(self._slots >= 0)
+
+    def held_slots(self) -> np.ndarray:
+        """Where they are held."""
+        return self._slots[self._slots >= 0]
+
+    def __getstate__(self) -> dict:
+        state = self.__dict__.copy()
+        state["_work"] = []
+        return state
+
+    # ------------------------------------------------------------------------------------------------------------------
+    # Learning
+
+    def learn(self, X: np.ndarray, y: np.ndarray, w: np.ndarray, progress: Progress | None = None) -> None:
+        """Learn rows in order. If interrupted, some first part of them is learned, by all trees."""
+        progress = progress or Progress(len(X), "", "", enabled=False)
+        # Rows that would be learned only to be forgotten are skipped.
+        skip = max(0, len(X) - self.window) if self.window is not None else 0
+        held = 0 if skip else self.n_held
+        size = max(256, BLOCK // self.n_trees)
+        if held == 0 and not self.arrays.redraw:
+            size = max(len(X), 1)
+        ends = [*range(skip + size, len(X), size), len(X)]
+        blocks = list(zip([skip, *ends[:-1]], ends, strict=True))
+        budgets = [self._budgets(held + a - skip, held + b - skip) for a, b in blocks]
+        self._check_budgets(budgets)
+        for (start, end), budget in zip(blocks, budgets, strict=True):
+            if end > start:
+                with undivided():
+                    if start == skip > 0:
+                        self._skip(skip)
+                        progress.advance(skip)
+                    self._learn_block(X[start:end], y[start:end], w[start:end], budget, progress)
+
+    def _budgets(self, start: int, end: int) -> np.ndarray:
+        """The budgets of the rows that make start + 1 to end; the exact law asks for the last one only."""
+        most = self.window if self.window is not None else math.inf
+        if self.arrays.redraw:
+            return np.array([self.budget_of(int(min(n, most))) for n in range(start + 1, end + 1)], float)
+        return np.full(end - start, self.budget_of(int(min(end, most))) if end > start else 0.0)
+
+    def _check_budgets(self, budgets: list[np.ndarray]) -> None:
+        values = np.concatenate([[self.budget_of(self.n_held) if self.n_held else 0.0], *budgets])
+        falls = np.flatnonzero(np.diff(values) < 0)
+        if len(falls) and len(budgets[0]) and (self.window is None or self.n_held < self.window):
+            raise ValueError(
+                f"budget must not decrease as rows are added, but {values[falls[0] + 1]!r} follows {values[falls[0]]!r}"
+            )
+
+    def _skip(self, n: int) -> None:
+        """Forget everything, and count n rows as learned and forgotten."""
+        self.forget_oldest(self.n_held)
+        self.n_seen += n
+        self._slots = np.empty(0, dtype=np.int32)
+        self._first_id = self.n_seen
+
+    def _learn_block(self, X, y, w, budgets, progress: Progress) -> None:
+        n = len(X)
+        if self.window is not None:
+            self.forget_oldest(self.n_held + n - self.window)
+        if self.n_held == 0 and self.scaling == "minmax":
+            self._set_scaling(X)
+        slots = self._take_slots(n)
+        self.arrays.rows[slots] = X
+        self.arrays.labels[slots, 0] = y
+        self.arrays.labels[slots, 1] = w
+        if self.n_held == 0 and not self.arrays.redraw:
+            self._commit(slots)
+            self._build(float(budgets[-1]), progress)
+            return
+        self.budget = max(self.budget, float(budgets[-1]))
+        self._insert(slots, budgets if self.arrays.redraw else np.maximum(budgets, self.budget))
+        self._commit(slots)
+        self._learned_since += n
+        progress.advance(n)
+        if self.scaling == "minmax" and self._learned_since >= self._held_at_scaling:
+            self._rescale()
+
+    def _commit(self, slots: np.ndarray) -> None:
+        """Count rows as learned."""
+        self._slots = np.concatenate([self._slots, slots])
+        self.n_held += len(slots)
+        self.n_seen += len(slots)
+
+    def _take_slots(self, n: int) -> np.ndarray:
+        """Places for n new rows."""
+        reused = min(n, len(self._free))
+        slots = np.empty(n, dtype=np.int32)
+        if reused:
+            slots[:reused] = self._free[-reused:]
+            del self._free[-reused:]
+        more = n - reused
+        slots[reused:] = np.arange(self._n_slots, self._n_slots + more)
+        self._n_slots += more
+        room = len(self.arrays.rows)
+        if self._n_slots > room:
+            self.arrays = layout.resize_held(self.arrays, max(self._n_slots, int(1.25 * room) if self.n_held else 0))
+        return slots
+
+    def _insert(self, slots: np.ndarray, budgets: np.ndarray) -> None:
+        """Have all trees learn the rows in ``slots``."""
+        n = len(slots)
+        self._reserve(n)
+        learned = np.zeros(self.n_trees, dtype=np.int64)
+        size = n + self.arrays.min_split
+        while True:
+            lacking = self._for_trees(
+                lambda first, last, part: learn_rows(
+                    self.arrays, self._scratch(2 * part, size), self._scratch(2 * part + 1, n), first, last, slots, budgets, learned
+                ),
+                n,
+            )
+            if not lacking:
+                return
+            self._reserve(lacking)
+            size = max(size, lacking)
+
+    def _reserve(self, n: int) -> None:
+        """Room for n more cuts and leaves in each tree."""
+        state = self.arrays.state
+        for used, room, resize in (
+            (state["n_cuts"], self.arrays.cuts.shape[1], layout.resize_cuts),
+            (state["n_leaves"], self.arrays.leaves.shape[1], layout.resize_leaves),
+        ):
+            need = int(used.max()) + n
+            if need > room:
+                self.arrays = resize(self.arrays, max(need, int(1.25 * room)))
+
+    def _scratch(self, k: int, n_rows: int) -> Work:
+        """Scratch space number k, for sets of ``n_rows`` rows."""
+        while len(self._work) <= k:
+            self._work.append(layout.make_work(1, self.n_features, 1))
+        work = self._work[k]
+        if len(work.rows) < n_rows or len(work.path) < self.arrays.cuts.shape[1] + 2:
+            n_rows = max(n_rows, min(len(work.rows), 1024))
+            work = self._work[k] = layout.make_work(n_rows, self.n_features, self.arrays.cuts.shape[1])
+        return work
+
+    def _for_trees(self, call: Callable[[int, int, int], int], n_rows: int) -> int:
+        """The largest result of ``call(first, last, part)`` over parts of the trees."""
+        parts = min(self.n_threads, self.n_trees)
+        ends = [self.n_trees * k // parts for k in range(parts + 1)]
+        for k in range(parts):  # made here, not in the threads
+            self._scratch(2 * k + 1, 1)
+        results = run_parts(
+            lambda a, b: max(call(ends[k], ends[k + 1], k) for k in range(a, b)), parts, parts, n_rows * self.n_trees
+        )
+        return max(results)
+
+    # ------------------------------------------------------------------------------------------------------------------
+    # Building
+
+    def _build(self, budget: float, progress: Progress) -> None:
+        """Build all trees from the rows held."""
+        slots = self.held_slots()
+        self.budget = budget
+        n, m = len(slots), self.n_trees
+        share = n / m
+        start = 0
+        if self.arrays.cuts.shape[1] < n // 2 or self.arrays.leaves.shape[1] < n // 2:
+            start = self._probe(slots, budget)
+            progress.advance(n // m)
+        done = self.n_threads
+        failed = list(range(start, m))
+        while failed:
+            trees = failed
+
+            def build(a: int, b: int, trees: list[int] = trees) -> list[int]:
+                work = layout.make_work(n, self.n_features, 1)
+                missing = []
+                for k in range(a, b):
+                    if build_trees(self.arrays, work, trees[k], trees[k] + 1, slots, budget) == trees[k]:
+                        missing.append(trees[k])
+                    else:
+                        progress.advance(int(share * (trees[k] + 1)) - int(share * trees[k]))
+                return missing
+
+            results = run_parts(build, len(trees), done, n * len(trees))
+            failed = [tree for part in results for tree in part]
+            if failed:
+                self.arrays = layout.resize_cuts(self.arrays, int(1.2 * self.arrays.cuts.shape[1]) + 64)
+                self.arrays = layout.resize_leaves(self.arrays, int(1.2 * self.arrays.leaves.shape[1]) + 64)
+        self._held_at_scaling = self.n_held
+        self._learned_since = 0
+
+    def _probe(self, slots: np.ndarray, budget: float) -> int:
+        """Build the first tree with all the room it could need; then make room for the others to be like it."""
+        n = len(slots)
+        per_tree = ("state", "cuts", "boxes", "leaves", "values", "queue", "links")
+        one = self.arrays._replace(**{name: getattr(self.arrays, name)[:1].copy() for name in per_tree})
+        one = layout.resize_leaves(layout.resize_cuts(one, n + 1), n + 1)
+        build_trees(one, layout.make_work(n, self.n_features, 1), 0, 1, slots, budget)
+        n_cuts, n_leaves = int(one.state["n_cuts"][0]), int(one.state["n_leaves"][0])
+        empty = self.arrays._replace(
+            cuts=self.arrays.cuts[:, :1].copy(),
+            boxes=self.arrays.boxes[:, :1].copy(),
+            leaves=self.arrays.leaves[:, :1].copy(),
+            values=self.arrays.values[:, :1].copy(),
+        )
+        slack = 1.02 if n > 10_000 else 1.1
+        self.arrays = layout.resize_leaves(
+            layout.resize_cuts(empty, int(slack * n_cuts) + 16), int(slack * n_leaves) + 16
+        )
+        for name, used in (("cuts", n_cuts), ("boxes", n_cuts), ("leaves", n_leaves), ("values", n_leaves)):
+            getattr(self.arrays, name)[0, :used] = getattr(one, name)[0, :used]
+        self.arrays.queue[0] = one.queue[0]
+        self.arrays.links[0] = one.links[0]
+        self.arrays.state[0] = one.state[0]
+        return 1
+
+    def _set_scaling(self, X: np.ndarray) -> None:
+        low, high = X.min(axis=0), X.max(axis=0)
+        self.arrays.scaling[:] = spread(low, high)
+        self._range = (low, high)
+
+    def _rescale(self) -> None:
+        """If the range of some feature has moved by a tenth of what is in use, build the trees afresh with the new one."""
+        X = self.arrays.rows[self.held_slots()]
+        low, high = X.min(axis=0), X.max(axis=0)
+        used_low, used_high = self._range
+        tenth = 0.1 * (used_high - used_low)
+        if np.any(np.abs(low - used_low) > tenth) or np.any(np.abs(high - used_high) > tenth):
+            self._set_scaling(X)
+            del X
+            if self.arrays.redraw:
+                self._replay()
+            else:
+                self._build(self.budget_of(self.n_held), Progress(1, "", "", enabled=False))
+        self._held_at_scaling = self.n_held
+        self._learned_since = 0
+
+    def _replay(self) -> None:
+        """Redrawing has no batch form: learn the rows held once more, in order."""
+        slots = self.held_slots()
+        streams = [self.arrays.state[f"s{k}"] for k in range(4)]
+        self.arrays = self.arrays._replace(state=layout.empty_state(np.stack(streams, axis=1)))
+        self._insert(slots, np.array([self.budget_of(k + 1) for k in range(len(slots))], float))
+        self.budget = self.budget_of(self.n_held)
+
+    # ------------------------------------------------------------------------------------------------------------------
+    # Forgetting
+
+    def slots_of(self, ids: np.ndarray) -> np.ndarray:
+        """Where the rows ``ids`` are held; -1 for those that are not."""
+        at = ids - self._first_id
+        inside = (at >= 0) & (at < len(self._slots))
+        slots = np.full(len(ids), -1, dtype=np.int32)
+        slots[inside] = self._slots[at[inside]]
+        return slots
+
+    def forget(self, ids: np.ndarray) -> None:
+        """Forget rows, which must be held, each named once."""
+        slots = self.slots_of(ids)
+        size = max(256, BLOCK // self.n_trees)
+        for start in range(0, len(ids), size):
+            part = slots[start : start + size]
+            with undivided():
+                self._forget_slots(part)
+                self._slots[ids[start : start + size] - self._first_id] = -1
+                self._drop_forgotten()
+
+    def forget_oldest(self, n: int) -> None:
+        """Forget the n oldest rows."""
+        if n > 0:
+            self.forget(self._first_id + np.flatnonzero(self._slots >= 0)[:n])
+
+    def _forget_slots(self, slots: np.ndarray) -> None:
+        forgotten = np.zeros(self.n_trees, dtype=np.int64)
+        size = self.arrays.min_split
+        while True:
+            lacking = self._for_trees(
+                lambda first, last, part: forget_rows(
+                    self.arrays, self._scratch(2 * part, size), first, last, slots, forgotten
+                ),
+                len(slots),
+            )
+            if not lacking:
+                break
+            size = max(lacking, 2 * size)
+        self._free.extend(slots.tolist())
+        self.n_held -= len(slots)
+
+    def _drop_forgotten(self) -> None:
+        """Keep the table of slots short: without its forgotten beginning."""
+        if len(self._slots) and self._slots[0] < 0:
+            held = self._slots >= 0
+            first = int(np.argmax(held)) if self.n_held else len(held)
+            self._slots = self._slots[first:].copy()
+            self._first_id += first
+
+    # ------------------------------------------------------------------------------------------------------------------
+    # Asking
+
+    def _read_rows(self, call: Callable[[int, int, np.ndarray, np.ndarray], None], n: int) -> None:
+        def read(start: int, end: int) -> None:
+            rows = np.empty((min(512, max(end - start, 1)), self.n_features))
+            found = np.empty(TOGETHER, dtype=np.int64)
+            for s in range(start, end, READ_BLOCK):
+                call(s, min(end, s + READ_BLOCK), rows, found)
+
+        run_parts(read, n, self.n_threads, n * self.n_trees)
+
+    def sum_leaves(self, X: np.ndarray, *, hard: bool = False) -> np.ndarray:
+        """What the leaves of all trees say of each row, summed: see `bspforest._read.add_leaf`."""
+        out = np.zeros((len(X), self.arrays.n_classes + 1 if self.arrays.n_classes else 5))
+        self._read_rows(lambda a, b, rows, found: sum_leaves(self.arrays, X, a, b, int(hard), out, rows, found), len(X))
+        return out
+
+    def find_leaves(self, X: np.ndarray) -> np.ndarray:
+        """The leaf of each row in each tree, as the kernels number them."""
+        out = np.empty((len(X), self.n_trees), dtype=np.int64)
+        self._read_rows(lambda a, b, rows, found: find_all_leaves(self.arrays, X, a, b, out, rows, found), len(X))
+        return out
+
+    def leaf_points(self, leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """For each row of ``leaves``, the points in its leaves: slots, shares of their leaves, and where each row starts."""
+        starts = np.zeros(len(leaves) + 1, dtype=np.int64)
+        list_points(self.arrays, leaves, np.empty(0, np.int32), np.empty(0), starts)
+        np.cumsum(starts, out=starts)
+        slots, shares = np.empty(starts[-1], np.int32), np.empty(starts[-1])
+        if len(slots):
+            list_points(self.arrays, leaves, slots, shares, starts)
+        return slots, shares, starts
+
+    def number_nodes(self, m: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The nodes of tree m from the root: references, parents, depths."""
+        state = self.arrays.state[m]
+        most = 2 * int(state["n_leaves"]) + 1
+        nodes, parents, depths = (np.empty(most, dtype=np.int64) for _ in range(3))
+        n = number_nodes(self.arrays, m, nodes, parents, depths)
+        return nodes[:n], parents[:n], depths[:n]
