@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._compile import kernel
+from ._compile import inlined, kernel
 from ._layout import ISOTROPIC
 
 # Boxes of nodes are float32, rounded outwards: half the memory and memory traffic of float64. They are used only where
@@ -16,12 +16,12 @@ BOX_MARGIN = 5e-7
 YES, NO, UNSURE = 1, 0, -1
 
 
-@kernel
+@inlined
 def round_down(z):
     return np.float32(z - abs(z) * OUTWARDS)
 
 
-@kernel
+@inlined
 def round_up(z):
     return np.float32(z + abs(z) * OUTWARDS)
 
@@ -69,7 +69,7 @@ def bound_rows(rows, start, end, box):
         q += 1
 
 
-@kernel
+@inlined
 def ask_box(family, own, cut, normal, right):
     """Has a set with this box a point right (or else left) of the cut? Every face of the box touches a point."""
     if family == ISOTROPIC:

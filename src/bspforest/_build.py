@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ._boxes import bound_rows
-from ._compile import entry, kernel
+from ._compile import entry, inlined, kernel
 from ._cuts import PATIENCE, candidate_rate, draw_candidate, height
 from ._layout import ISOTROPIC, NOTHING
 from ._nodes import (
@@ -26,7 +26,7 @@ from ._queue import schedule, unschedule
 from ._random import draw_exponential
 
 
-@kernel
+@inlined
 def swap_rows(rows, slots, s, t):
     d = rows.shape[1]
     q = 0
@@ -45,7 +45,7 @@ def swap_rows(rows, slots, s, t):
     slots[t] = slot
 
 
-@kernel
+@inlined
 def share_out(family, cut, normal, rows, slots, start, end):
     """Move the rows left of the cut before those right of it; where the right part starts.
 
@@ -78,7 +78,7 @@ def share_out(family, cut, normal, rows, slots, start, end):
         t -= 1
 
 
-@kernel
+@inlined
 def draw_split(tree, work, box, start, end, t0):
     """The first cut of ``work.rows[start:end]``, with this box, after time t0 (design, section 2).
 
@@ -91,7 +91,7 @@ def draw_split(tree, work, box, start, end, t0):
     if rate > 0.0:
         for _ in range(PATIENCE):
             t += draw_exponential(tree.state[0]) / rate
-            draw_candidate(tree.family, tree.state[0], box, cut, work.normal)
+            draw_candidate(tree.family, tree.state[0], box, rate, cut, work.normal)
             middle = share_out(tree.family, cut, work.normal, work.rows, work.slots, start, end)
             if start < middle < end:
                 return t, middle
@@ -100,7 +100,7 @@ def draw_split(tree, work, box, start, end, t0):
     return math.inf, start
 
 
-@kernel
+@inlined
 def push_task(work, top, start, end, parent, side, time):
     """Put a set on the stack."""
     task = work.tasks[top]
@@ -111,7 +111,7 @@ def push_task(work, top, start, end, parent, side, time):
     work.times[top] = time
 
 
-@kernel
+@inlined
 def push_parts(work, top, start, middle, end, parent, time):
     """Put both parts of a set on the stack, the smaller on top."""
     left_on_top = 1 if middle - start < end - middle else 0
@@ -119,7 +119,7 @@ def push_parts(work, top, start, middle, end, parent, time):
     push_task(work, top + 1 - left_on_top, middle, end, parent, 1, time)
 
 
-@kernel
+@inlined
 def make_leaf(tree, slots, start, end):
     """A leaf with these points; -1 if there is no room."""
     k = new_leaf(tree)
@@ -145,36 +145,34 @@ def build(tree, work, start, end, parent, side, t0, budget):
     while top >= 0:
         task = work.tasks[top]
         start, end, parent, side = task[0], task[1], task[2], task[3]
-        if end - start < tree.min_split:
-            k = make_leaf(tree, work.slots, start, end)
-            if k < 0:
+        v = np.int64(-1)
+        if end - start >= tree.min_split:
+            v = new_cut(tree)
+            if v < 0:
                 return False
-            attach(tree, parent, side, ~k)
-            top -= 1
-            continue
-        v = new_cut(tree)
-        if v < 0:
-            return False
-        box = work.box
-        bound_rows(work.rows, start, end, box)
-        t, middle = draw_split(tree, work, box, start, end, work.times[top])
-        set_cut(tree, v, work.cut[0], work.normal, t)
-        set_box(tree, v, box)
-        attach(tree, parent, side, v)
-        if t <= budget and t < math.inf:
-            push_parts(work, top, start, middle, end, v, t)
-            top += 1
-            continue
+            box = work.box
+            bound_rows(work.rows, start, end, box)
+            t, middle = draw_split(tree, work, box, start, end, work.times[top])
+            set_cut(tree, v, work.cut[0], work.normal, t)
+            set_box(tree, v, box)
+            attach(tree, parent, side, v)
+            if t <= budget and t < math.inf:
+                push_parts(work, top, start, middle, end, v, t)
+                top += 1
+                continue
         k = make_leaf(tree, work.slots, start, end)
         if k < 0:
             return False
+        top -= 1
+        if v < 0:
+            attach(tree, parent, side, ~k)
+            continue
         node = tree.cuts[v]
         node.left = ~k
         node.right = NOTHING
         if tree.redraw:
             node.time = math.inf  # Algorithm 4 as printed forgets a cut that comes too late
         schedule(tree, node.time, v, k)
-        top -= 1
     return True
 
 
@@ -204,7 +202,7 @@ def carry_out(tree, work, budget):
     return 0
 
 
-@kernel
+@inlined
 def clear(tree):
     """Empty the tree; its random stream goes on."""
     state = tree.state[0]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from ._compile import kernel
+from ._compile import inlined, kernel
 from ._layout import ISOTROPIC, PAIRS
 from ._random import draw_exponential, draw_normal, draw_uniform
 
@@ -16,7 +16,7 @@ from ._random import draw_exponential, draw_normal, draw_uniform
 PATIENCE = 1000
 
 
-@kernel
+@inlined
 def height(family, cut, normal, z):
     """How far ``z`` is above the cut, up to the offset: a point goes right if this exceeds ``cut.p``, else left."""
     if family != ISOTROPIC:
@@ -27,13 +27,13 @@ def height(family, cut, normal, z):
     return total
 
 
-@kernel
+@inlined
 def mean_projection(d):
     """E|u_1| for a uniform unit vector u in d dimensions."""
     return math.exp(math.lgamma(0.5 * d) - math.lgamma(0.5 * (d + 1))) / math.sqrt(math.pi)
 
 
-@kernel
+@inlined
 def candidate_rate(family, box):
     """The rate at which candidates arrive in a box (for isotropic cuts: in the ball around it)."""
     d = box.shape[1]
@@ -50,16 +50,14 @@ def candidate_rate(family, box):
     return total
 
 
-@kernel
-def draw_candidate(family, state, box, cut, normal):
-    """Draw a cut, uniform among all that hit the box, into ``cut`` (and ``normal``)."""
+@inlined
+def draw_candidate(family, state, box, rate, cut, normal):
+    """Draw a cut, uniform among all that hit the box, into ``cut`` (and ``normal``). ``rate`` is `candidate_rate`."""
     d = box.shape[1]
     if family == ISOTROPIC:
         draw_ball_candidate(state, box, cut, normal)
         return
-    total = 0.0
-    for k in range(d):
-        total += box[1, k] - box[0, k]
+    total = rate / (d - 1) if family == PAIRS and d > 1 else rate
     goal = draw_uniform(state) * total
     i = -1
     for k in range(d):  # a dimension with weight its side
@@ -109,7 +107,7 @@ def draw_ball_candidate(state, box, cut, normal):
     set_normal_cut(cut, middle + (draw_uniform(state) - 0.5) * math.sqrt(radius))
 
 
-@kernel
+@inlined
 def set_normal_cut(cut, offset):
     cut.i = 0
     cut.j = 0
@@ -118,7 +116,7 @@ def set_normal_cut(cut, offset):
     cut.p = offset
 
 
-@kernel
+@inlined
 def segment_rate(family, z, r, box):
     """The rate at which `draw_between` sees candidates; fills ``box`` with the box of the two points."""
     d = z.shape[0]
@@ -137,11 +135,11 @@ def segment_rate(family, z, r, box):
     return total
 
 
-@kernel
-def draw_between(family, state, z, r, box, cut, normal):
+@inlined
+def draw_between(family, state, z, r, box, rate, cut, normal):
     """A candidate of the segment from r to z. Isotropic: always separates them; otherwise as `draw_candidate`."""
     if family != ISOTROPIC:
-        draw_candidate(family, state, box, cut, normal)
+        draw_candidate(family, state, box, rate, cut, normal)
         return
     # Among uniform normals u weighted by |u.v|, the square of the component along v is Beta(1, (d-1)/2).
     d = z.shape[0]

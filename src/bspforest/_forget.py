@@ -6,10 +6,9 @@ import numpy as np
 
 from ._boxes import bound_rows, round_down, round_up
 from ._build import draw_split
-from ._compile import entry, kernel
+from ._compile import entry, inlined, kernel
 from ._layout import NOTHING
 from ._nodes import (
-    any_beyond,
     attach,
     child_of,
     copy_bounds,
@@ -21,6 +20,7 @@ from ._nodes import (
     load_points,
     place,
     recount,
+    search_beyond,
     set_box,
     set_cut,
     tree_of,
@@ -65,7 +65,7 @@ def remove_label(tree, k, slot):
         values[0] = weight - w
 
 
-@kernel
+@inlined
 def touches(tree, v, z):
     """Does ``z`` touch the box of node ``v``, so that the box may shrink without it?"""
     own = tree.boxes[v]
@@ -117,7 +117,7 @@ def shrink_pending(tree, work, v, z):
     n = np.int64(tree.leaves[k].n_points)
     cut = tree.cuts[v]
     finite = tree.leaves[k].due >= 0
-    alone = finite and not any_beyond(tree, work, ~k, cut, tree.boxes[v, -1], goes_right(tree, v, z))
+    alone = finite and not search_beyond(tree, work, ~k, cut, tree.boxes[v, -1], goes_right(tree, v, z))
     if not alone and not touches(tree, v, z):
         return
     load_points(tree, k, work, np.int64(0))

@@ -123,7 +123,9 @@ class Work(NamedTuple):
     cut: np.ndarray  # (1,) CUT, the candidate
     normal: np.ndarray  # (d,) float32, its normal, isotropic only
     box: np.ndarray  # (2, d)
-    point: np.ndarray  # (3, d) scaled points
+    point: np.ndarray  # (LANES, d) scaled points: one being placed, one of its leaf, one being asked
+    lanes: np.ndarray  # (4, LANES) walks that take turns
+    lane_times: np.ndarray  # (LANES,)
     path: np.ndarray  # (.,) nodes from the root; no path is longer than the number of cuts
     ask: np.ndarray  # (.,) nodes still to be asked
 
@@ -131,6 +133,9 @@ class Work(NamedTuple):
 # The larger part of a set always waits on the stack while the smaller is worked on, so the stack holds at most
 # 1 + log2(2^31) sets.
 STACK = 40
+
+# Walks down a tree that take turns.
+LANES = 8
 
 
 def make_work(n_rows: int, n_features: int, n_cuts: int) -> Work:
@@ -143,7 +148,9 @@ def make_work(n_rows: int, n_features: int, n_cuts: int) -> Work:
         cut=np.empty(1, CUT),
         normal=np.empty(n_features, np.float32),
         box=np.empty((2, n_features), np.float64),
-        point=np.empty((3, n_features), np.float64),
+        point=np.empty((LANES, n_features), np.float64),
+        lanes=np.empty((4, LANES), np.int64),
+        lane_times=np.empty(LANES, np.float64),
         path=np.empty(n_cuts + 2, np.int64),
         ask=np.empty(n_cuts + 2, np.int64),
     )

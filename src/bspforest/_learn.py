@@ -8,9 +8,9 @@ import numpy as np
 
 from ._boxes import bound_rows
 from ._build import build, carry_out, push_parts, push_task, share_out
-from ._compile import entry, kernel
+from ._compile import entry, inlined, kernel
 from ._cuts import PATIENCE, candidate_rate, draw_between, draw_candidate, height, segment_rate
-from ._layout import NOTHING
+from ._layout import LANES, NOTHING
 from ._nodes import (
     any_beyond,
     append_point,
@@ -33,9 +33,14 @@ from ._nodes import (
 )
 from ._queue import schedule, unschedule
 from ._random import draw_exponential
+from ._walk import warm_up
 
 
-@kernel
+# So few rows of a chunk in one place are inserted one by one.
+FEW = 8
+
+
+@inlined
 def side_of(tree, parent, ref):
     """On which side of ``parent`` is its child ``ref``?"""
     return np.int64(tree.cuts[parent].right == ref)
@@ -53,7 +58,7 @@ def unload_leaf(tree, work, ref):
     return np.int64(tree.leaves[k].n_points)
 
 
-@kernel
+@inlined
 def find_separation(tree, work, h, z, r, t0, t_end):
     """The first cut between t0 and t_end that parts ``z`` from all points of a node of ``work.path[:h]``.
 
@@ -72,7 +77,7 @@ def find_separation(tree, work, h, z, r, t0, t_end):
         if t >= t_end or (tries > PATIENCE and t_end == math.inf):  # points that only rounding keeps together
             break
         tries += 1
-        draw_between(tree.family, state, z, r, box, cut, work.normal)
+        draw_between(tree.family, state, z, r, box, rate, cut, work.normal)
         right = height(tree.family, cut, work.normal, z) > cut.p
         if (height(tree.family, cut, work.normal, r) > cut.p) == right:
             continue
@@ -83,7 +88,7 @@ def find_separation(tree, work, h, z, r, t0, t_end):
     return math.inf, -1, False
 
 
-@kernel
+@inlined
 def insert_point(tree, work, slot, z, parent, side, t0, budget):
     """Add the row ``slot``, at ``z``, to the subtree below ``parent``, whose time starts at t0.
 
@@ -162,7 +167,7 @@ def insert_point(tree, work, slot, z, parent, side, t0, budget):
     return 0
 
 
-@kernel
+@inlined
 def join_boxes(tree, v, box):
     """Make ``box`` cover the box of node ``v``."""
     own = tree.boxes[v]
@@ -171,7 +176,7 @@ def join_boxes(tree, v, box):
         box[1, k] = max(box[1, k], np.float64(own[1, k]))
 
 
-@kernel
+@inlined
 def find_chunk_separation(tree, work, chunk, start, end, v, t0):
     """The first cut after t0, before the cut of node ``v``, that parts some of the chunk's rows from all of ``v``.
 
@@ -194,7 +199,7 @@ def find_chunk_separation(tree, work, chunk, start, end, v, t0):
         if t >= t_end or (tries > PATIENCE and t_end == math.inf):
             break
         tries += 1
-        draw_candidate(tree.family, state, box, cut, work.normal)
+        draw_candidate(tree.family, state, box, rate, cut, work.normal)
         right = any_beyond(tree, work, v, cut, work.normal, np.bool_(True))
         if right and any_beyond(tree, work, v, cut, work.normal, np.bool_(False)):
             continue
@@ -204,7 +209,7 @@ def find_chunk_separation(tree, work, chunk, start, end, v, t0):
     return math.inf, False
 
 
-@kernel
+@inlined
 def load_chunk(chunk, start, end, work, at):
     """Copy rows of the chunk to ``work.rows[at:]``."""
     for s in range(start, end):
@@ -214,8 +219,45 @@ def load_chunk(chunk, start, end, work, at):
 
 
 @kernel
-def extend(tree, work, chunk, n, budget):
-    """Add the first n rows of the chunk to the tree (design, section 4)."""
+def insert_waiting(forest, m, work, chunk, n, budget):
+    """Insert the n rows that wait in the lanes of the chunk, one by one. What `insert_point` returns for the last."""
+    tree = tree_of(forest, m)
+    for q in range(n):
+        start = chunk.lanes[1, q]
+        work.lanes[0, q] = child_of(tree, chunk.lanes[2, q], chunk.lanes[3, q])
+        for k in range(chunk.rows.shape[1]):
+            chunk.point[q, k] = chunk.rows[start, k]
+    if n > 1:
+        warm_up(forest, m, np.int64(0), chunk.point, np.int64(1), n, work.lanes, work.times)
+    lack = np.int64(0)
+    for q in range(n):
+        lack = insert_point(
+            tree,
+            work,
+            chunk.slots[chunk.lanes[1, q]],
+            chunk.point[q],
+            chunk.lanes[2, q],
+            chunk.lanes[3, q],
+            chunk.lane_times[q],
+            budget,
+        )
+    return lack
+
+
+@inlined
+def wait(chunk, q, row, parent, side, t0):
+    """Let a row of the chunk wait in lane q, to be inserted below ``parent``."""
+    chunk.lanes[1, q] = row
+    chunk.lanes[2, q] = parent
+    chunk.lanes[3, q] = side
+    chunk.lane_times[q] = t0
+
+
+@kernel
+def extend(forest, m, work, chunk, n, budget):
+    """Add the first n rows of the chunk to tree m (design, section 4)."""
+    tree = tree_of(forest, m)
+    waiting = 0
     push_task(chunk, 0, 0, n, -1, 0, 0.0)
     top = 0
     while top >= 0:
@@ -224,8 +266,13 @@ def extend(tree, work, chunk, n, budget):
         t0 = chunk.times[top]
         top -= 1
         ref = child_of(tree, parent, side)
-        if end - start == 1:
-            insert_point(tree, work, chunk.slots[start], chunk.rows[start], parent, side, t0, budget)
+        if end - start <= FEW:
+            for s in range(start, end):
+                wait(chunk, waiting, s, parent, side, t0)
+                waiting += 1
+                if waiting == LANES:
+                    insert_waiting(forest, m, work, chunk, waiting, budget)
+                    waiting = 0
             continue
         if ref < 0:  # nothing, or too few points to be cut: built afresh with the new ones
             n = np.int64(0) if ref == NOTHING else unload_leaf(tree, work, ref)
@@ -276,6 +323,7 @@ def extend(tree, work, chunk, n, budget):
         else:
             push_parts(chunk, top + 1, start, middle, end, ref, tree.cuts[ref].time)
             top += 2
+    insert_waiting(forest, m, work, chunk, waiting, budget)
 
 
 @entry
@@ -287,24 +335,30 @@ def learn_rows(forest, work, chunk, first, last, slots, budgets, learned):
     the rows; each tree for one cut and one leaf a row.
     """
     n = slots.shape[0]
-    lacking = 0
+    lacking = np.int64(0)
     for m in range(first, last):
         tree = tree_of(forest, m)
-        if n == 1 or tree.redraw:
-            while learned[m] < n:
-                s = learned[m]
-                z = work.point[0]
-                place(tree, slots[s], z)
-                lack = insert_point(tree, work, slots[s], z, np.int64(-1), np.int64(0), 0.0, budgets[s])
-                if lack > 0:
-                    lacking = max(lacking, lack)
-                    break
-                learned[m] = s + 1
-        elif learned[m] < n:
-            for s in range(n):
-                place(tree, slots[s], chunk.rows[s])
-                chunk.slots[s] = slots[s]
-            extend(tree, work, chunk, n, budgets[n - 1])
-            learned[m] = n
-        lacking = max(lacking, carry_out(tree, work, budgets[n - 1]))
+        if n == 1 and (m - first) % LANES == 0:  # one row: let trees, not rows, wait for memory together
+            lanes = min(LANES, last - m)
+            place(tree, slots[0], work.point[0])
+            for q in range(lanes):
+                work.lanes[0, q] = forest.state[m + q].root
+            warm_up(forest, m, np.int64(1), work.point, np.int64(0), lanes, work.lanes, work.times)
+        at_once = n if n > 1 and not tree.redraw else 1
+        lack = np.int64(0)
+        while learned[m] < n and lack == 0:
+            for s in range(at_once):
+                place(tree, slots[learned[m] + s], chunk.rows[s])
+                chunk.slots[s] = slots[learned[m] + s]
+            budget = budgets[learned[m] + at_once - 1]
+            if at_once > 1:
+                extend(forest, m, work, chunk, at_once, budget)
+            else:
+                wait(chunk, 0, 0, -1, 0, 0.0)
+                lack = insert_waiting(forest, m, work, chunk, np.int64(1), budget)
+            if lack == 0:
+                learned[m] += at_once
+        if lack == 0:
+            lack = carry_out(tree, work, budgets[n - 1])
+        lacking = max(lacking, lack)
     return lacking

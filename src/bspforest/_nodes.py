@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._boxes import NO, YES, ask_box, round_down, round_up
-from ._compile import kernel
+from ._boxes import NO, UNSURE, YES, ask_box, round_down, round_up
+from ._compile import inlined, kernel
 from ._cuts import height
 from ._layout import ISOTROPIC, NOTHING, Tree
 
@@ -14,7 +14,7 @@ FARTHEST = 1e30
 NEAREST = 1e-30
 
 
-@kernel
+@inlined
 def tree_of(forest, m):
     """Tree ``m`` of the forest: views, nothing is copied."""
     return Tree(
@@ -35,7 +35,7 @@ def tree_of(forest, m):
     )
 
 
-@kernel
+@inlined
 def scale_row(x, scaling, z):
     """The scaled coordinates of ``x``, into ``z``."""
     for k in range(z.shape[0]):
@@ -45,25 +45,25 @@ def scale_row(x, scaling, z):
         z[k] = v if abs(v) > NEAREST else 0.0
 
 
-@kernel
+@inlined
 def place(tree, slot, z):
     """The scaled coordinates of a held row, into ``z``."""
     scale_row(tree.rows[slot], tree.scaling, z)
 
 
-@kernel
+@inlined
 def goes_right(tree, v, z):
     """Is ``z`` right of cut ``v``?"""
     return height(tree.family, tree.cuts[v], tree.boxes[v, -1], z) > tree.cuts[v].p
 
 
-@kernel
+@inlined
 def leaf_of(tree, ref):
     """The leaf that node ``ref``, small or pending, is."""
     return ~np.int64(tree.cuts[ref].left) if ref >= 0 else ~ref
 
 
-@kernel
+@inlined
 def is_pending(tree, v):
     """Is cut node ``v`` a leaf whose cut has not been carried out?"""
     return tree.cuts[v].right == NOTHING
@@ -73,7 +73,7 @@ def is_pending(tree, v):
 # Records
 
 
-@kernel
+@inlined
 def new_cut(tree):
     """A free cut record, or -1 if there is no room."""
     state = tree.state[0]
@@ -88,13 +88,13 @@ def new_cut(tree):
     return v
 
 
-@kernel
+@inlined
 def free_cut(tree, v):
     tree.cuts[v].left = tree.state[0].free_cut
     tree.state[0].free_cut = v
 
 
-@kernel
+@inlined
 def new_leaf(tree):
     """An empty leaf, or -1 if there is no room."""
     state = tree.state[0]
@@ -115,13 +115,13 @@ def new_leaf(tree):
     return k
 
 
-@kernel
+@inlined
 def free_leaf(tree, k):
     tree.leaves[k].last = tree.state[0].free_leaf
     tree.state[0].free_leaf = k
 
 
-@kernel
+@inlined
 def child_of(tree, parent, side):
     """The node below ``parent`` on a side (0 left, 1 right); the root if ``parent`` is -1."""
     if parent < 0:
@@ -129,7 +129,7 @@ def child_of(tree, parent, side):
     return np.int64(tree.cuts[parent].right if side == 1 else tree.cuts[parent].left)
 
 
-@kernel
+@inlined
 def attach(tree, parent, side, ref):
     """Put node ``ref`` there."""
     if parent < 0:
@@ -140,7 +140,7 @@ def attach(tree, parent, side, ref):
         tree.cuts[parent].left = ref
 
 
-@kernel
+@inlined
 def set_cut(tree, v, cut, normal, time):
     """Give record ``v`` a cut."""
     node = tree.cuts[v]
@@ -159,7 +159,7 @@ def set_cut(tree, v, cut, normal, time):
 # Boxes of nodes
 
 
-@kernel
+@inlined
 def copy_bounds(tree, v):
     """Repeat the box of ``v`` in its record, in the dimensions of the cut."""
     node = tree.cuts[v]
@@ -170,7 +170,7 @@ def copy_bounds(tree, v):
     node.high_j = own[1, node.j]
 
 
-@kernel
+@inlined
 def set_box(tree, v, box):
     """Give node ``v``, whose cut is set, the box of its points."""
     own = tree.boxes[v]
@@ -180,7 +180,7 @@ def set_box(tree, v, box):
     copy_bounds(tree, v)
 
 
-@kernel
+@inlined
 def extend_box(tree, v, low, high):
     """Make the box of ``v`` cover the box from ``low`` to ``high`` too. False if it did already."""
     own = tree.boxes[v]
@@ -196,7 +196,7 @@ def extend_box(tree, v, low, high):
     return True
 
 
-@kernel
+@inlined
 def copy_box(tree, v, w):
     """Give node ``v`` the box of node ``w``."""
     for k in range(tree.boxes.shape[2]):
@@ -204,9 +204,16 @@ def copy_box(tree, v, w):
         tree.boxes[v, 1, k] = tree.boxes[w, 1, k]
 
 
+@inlined
+def any_beyond(tree, work, v, cut, normal, right):
+    """Has cut node ``v`` a point right (or else left) of the cut? Mostly its box knows (section 3)."""
+    answer = ask_box(tree.family, tree.boxes[v], cut, normal, right)
+    return search_beyond(tree, work, v, cut, normal, right) if answer == UNSURE else answer == YES
+
+
 @kernel
-def any_beyond(tree, work, ref, cut, normal, right):
-    """Has node ``ref`` a point right (or else left) of the cut? Boxes first, then children, then points (section 3)."""
+def search_beyond(tree, work, ref, cut, normal, right):
+    """As `any_beyond`, for any node: boxes first, then children, then points."""
     stack = work.ask
     stack[0] = ref
     top = 0
@@ -256,7 +263,7 @@ def add_label(tree, k, slot):
         values[0] = total
 
 
-@kernel
+@inlined
 def append_point(tree, k, slot):
     """Add a held row to leaf ``k`` as its newest point."""
     leaf = tree.leaves[k]
@@ -270,7 +277,7 @@ def append_point(tree, k, slot):
     add_label(tree, k, slot)
 
 
-@kernel
+@inlined
 def recount(tree, k):
     """Count all labels of leaf ``k`` afresh."""
     values = tree.values[k]

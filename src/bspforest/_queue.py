@@ -9,10 +9,10 @@ import math
 
 import numpy as np
 
-from ._compile import kernel
+from ._compile import inlined, kernel
 
 
-@kernel
+@inlined
 def put(tree, place, time, cut, leaf):
     due = tree.queue[place]
     due.time = time

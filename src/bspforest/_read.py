@@ -4,66 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._compile import entry, kernel
-from ._layout import ISOTROPIC, NOTHING
-from ._nodes import scale_row, tree_of
+from ._compile import entry, inlined
+from ._layout import NOTHING
+from ._nodes import scale_row
+from ._walk import walk_down
 
-# Points that walk down a tree together. One alone waits for memory at every step: 8 at a time are twice as fast.
-TOGETHER = 8
-
-
-@kernel
-def step_down(tree, v, z):
-    """The child of cut node ``v`` that ``z`` belongs to, read at its nearest place in the box of ``v`` (section 6).
-
-    In its own two dimensions this costs nothing: the bounds lie beside the cut.
-    """
-    node = tree.cuts[v]
-    if node.right == NOTHING:
-        return np.int64(node.left)
-    if tree.family != ISOTROPIC:
-        x = z[node.i]
-        y = z[node.j]
-        x = max(min(x, np.float64(node.high_i)), np.float64(node.low_i))
-        y = max(min(y, np.float64(node.high_j)), np.float64(node.low_j))
-        total = node.a * x + node.b * y
-    else:
-        total = 0.0
-        own = tree.boxes[v]
-        normal = tree.boxes[v, -1]
-        for k in range(z.shape[0]):
-            total += normal[k] * max(min(z[k], np.float64(own[1, k])), np.float64(own[0, k]))
-    return np.int64(node.right if total > node.p else node.left)
-
-
-@kernel
-def find_leaves(tree, rows, start, end, found):
-    """The leaf of each of up to `TOGETHER` rows, into ``found``."""
-    n = end - start
-    for q in range(n):
-        found[q] = np.int64(tree.state[0].root)
-    active = True
-    while active:
-        active = False
-        for q in range(n):
-            v = found[q]
-            if v >= 0:
-                found[q] = step_down(tree, v, rows[start + q])
-                active = True
-    for q in range(n):
-        found[q] = ~found[q]
-
-
-@kernel
-def add_leaf(tree, k, hard, out):
-    """Add what leaf ``k`` says to ``out``.
+@inlined
+def add_leaf(n_classes, values, hard, out):
+    """Add what a leaf with label statistics ``values`` says to ``out``.
 
     Classes: its class frequencies, or a vote for its most frequent class; the last place counts trees. Regression:
     mean, variance, square of the mean, 1, with means about ``out[4]``, that of the first tree, so that squares do not
     cancel. A leaf without weight says nothing.
     """
-    values = tree.values[k]
-    if tree.n_classes == 0:
+    if n_classes == 0:
         if values[0] > 0.0:
             if out[3] == 0.0:
                 out[4] = values[1]
@@ -75,49 +29,54 @@ def add_leaf(tree, k, hard, out):
         return
     total = 0.0
     best = 0
-    for c in range(tree.n_classes):
+    for c in range(n_classes):
         total += values[c]
         if values[c] > values[best]:
             best = c
     if total > 0.0:
-        out[tree.n_classes] += 1.0
+        out[n_classes] += 1.0
         if hard:
             out[best] += 1.0
         else:
-            for c in range(tree.n_classes):
+            for c in range(n_classes):
                 out[c] += values[c] / total
 
 
 @entry
-def sum_leaves(forest, X, start, end, hard, out, rows, found):
+def sum_leaves(forest, X, start, end, hard, out, rows, found, lanes):
     """Sum over the trees, for rows ``start`` to ``end`` of ``X``, what `add_leaf` says. The trees hold points.
 
-    ``rows`` and ``found`` are scratch space, for some rows and for `TOGETHER` leaves.
+    ``rows``, ``found`` and ``lanes`` are scratch space: for some rows, for as many leaves (or trees), for `walk_down`.
     """
+    n_trees = forest.state.shape[0]
+    if end - start == 1:
+        scale_row(X[start], forest.scaling, rows[0])
+        walk_down(forest, np.int64(0), np.int64(1), rows, np.int64(0), n_trees, found, lanes)
+        for m in range(n_trees):
+            add_leaf(forest.n_classes, forest.values[m, found[m]], hard, out[start])
+        return
+    for block in range(start, end, rows.shape[0]):
+        n = min(rows.shape[0], end - block)
+        for s in range(n):
+            scale_row(X[block + s], forest.scaling, rows[s])
+        for m in range(n_trees):
+            walk_down(forest, m, np.int64(0), rows, np.int64(1), n, found, lanes)
+            values = forest.values[m]
+            for s in range(n):
+                add_leaf(forest.n_classes, values[found[s]], hard, out[block + s])
+
+
+@entry
+def find_all_leaves(forest, X, start, end, out, rows, found, lanes):
+    """The leaf of each row in each tree, into ``out[row, tree]``; the rest is scratch space as in `sum_leaves`."""
     for block in range(start, end, rows.shape[0]):
         n = min(rows.shape[0], end - block)
         for s in range(n):
             scale_row(X[block + s], forest.scaling, rows[s])
         for m in range(forest.state.shape[0]):
-            tree = tree_of(forest, m)
-            for s in range(0, n, TOGETHER):
-                stop = min(n, s + TOGETHER)
-                find_leaves(tree, rows, s, stop, found)
-                for q in range(stop - s):
-                    add_leaf(tree, found[q], hard, out[block + s + q])
-
-
-@entry
-def find_all_leaves(forest, X, start, end, out, rows, found):
-    """The leaf of each row in each tree, into ``out[row, tree]``; ``rows`` and ``found`` are scratch space."""
-    for s in range(start, end, TOGETHER):
-        stop = min(end, s + TOGETHER)
-        for q in range(stop - s):
-            scale_row(X[s + q], forest.scaling, rows[q])
-        for m in range(forest.state.shape[0]):
-            find_leaves(tree_of(forest, m), rows, np.int64(0), stop - s, found)
-            for q in range(stop - s):
-                out[s + q, m] = found[q]
+            walk_down(forest, m, np.int64(0), rows, np.int64(1), n, found, lanes)
+            for s in range(n):
+                out[block + s, m] = found[s]
 
 
 @entry

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import signal
+import _signal  # what `signal` wraps in enumerations, which cost more than learning a row
 import sys
 import threading
 import time
@@ -31,16 +31,16 @@ def undivided() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread is interrupted
         return
-    before = signal.getsignal(signal.SIGINT)
+    before = _signal.getsignal(_signal.SIGINT)
     if not callable(before):
         yield  # ignored, or not handled by Python
         return
     caught: list[tuple[int, Any]] = []
-    signal.signal(signal.SIGINT, lambda number, frame: caught.append((number, frame)))
+    _signal.signal(_signal.SIGINT, lambda number, frame: caught.append((number, frame)))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        _signal.signal(_signal.SIGINT, before)
         if caught:
             before(*caught[0])
 
@@ -60,10 +60,12 @@ class Progress:
 
     def advance(self, n: int, note: str = "") -> None:
         """``n`` more are done."""
+        if not self.enabled:
+            return
         with self._lock:
             self.done += n
             now = time.monotonic()
-            if self.enabled and (now - self._drawn > 0.1 or self.done >= self.total):
+            if now - self._drawn > 0.1 or self.done >= self.total:
                 self._drawn = now
                 self._draw(now - self._start, note)
 
@@ -80,3 +82,6 @@ class Progress:
         if self.done >= self.total:
             stream.write("\n")
         stream.flush()
+
+
+SILENT = Progress(0, "", "", enabled=False)

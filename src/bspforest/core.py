@@ -6,7 +6,6 @@ files; it trusts its input (finite float64 rows, class indices from 0), which th
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -14,10 +13,11 @@ import numpy as np
 from . import _layout as layout
 from ._build import build_trees
 from ._forget import forget_rows
+from ._ids import RowTable
 from ._layout import AXES, ISOTROPIC, PAIRS, Forest, Work
 from ._learn import learn_rows
-from ._read import TOGETHER, find_all_leaves, list_points, number_nodes, sum_leaves
-from ._threads import Progress, run_parts, undivided
+from ._read import find_all_leaves, list_points, number_nodes, sum_leaves
+from ._threads import SILENT, Progress, run_parts, undivided
 
 FAMILIES = {"pairs": PAIRS, "axes": AXES, "isotropic": ISOTROPIC}
 
@@ -82,13 +82,8 @@ class OnlineForest:
         self.window = window
         self.n_threads = 1
         self.budget = 0.0
-        self.n_seen = 0
-        self.n_held = 0
-        # Row ``id`` is held in slot _slots[id - _first_id], -1 if it is forgotten.
-        self._first_id = 0
-        self._slots = np.empty(0, dtype=np.int32)
-        self._free: list[int] = []
-        self._n_slots = 0  # slots ever used
+        self.table = RowTable()
+        self._range = (np.zeros(n_features), np.zeros(n_features))
         self._held_at_scaling = 0
         self._learned_since = 0
         self._work: list[Work] = []
@@ -107,17 +102,21 @@ class OnlineForest:
         return self.arrays.rows.shape[1]
 
     @property
+    def n_seen(self) -> int:
+        return self.table.n_seen
+
+    @property
+    def n_held(self) -> int:
+        return self.table.n_held
+
+    @property
     def nbytes(self) -> int:
         """Memory in bytes, rows included."""
-        return sum(a.nbytes for a in self.arrays if isinstance(a, np.ndarray)) + self._slots.nbytes
+        return sum(a.nbytes for a in self.arrays if isinstance(a, np.ndarray))
 
-    def held_ids(self) -> np.ndarray:
-        """The ids of the rows held, oldest first."""
-        return self._first_id + np.flatnonzero(self._slots >= 0)
-
-    def held_slots(self) -> np.ndarray:
-        """Where they are held."""
-        return self._slots[self._slots >= 0]
+    def held_labels(self) -> np.ndarray:
+        """Label and weight of the rows held, oldest first."""
+        return self.arrays.labels[self.table.held_slots()]
 
     def __getstate__(self) -> dict:
         state = self.__dict__.copy()
@@ -127,48 +126,48 @@ class OnlineForest:
     # ------------------------------------------------------------------------------------------------------------------
     # Learning
 
-    def learn(self, X: np.ndarray, y: np.ndarray, w: np.ndarray, progress: Progress | None = None) -> None:
+    def learn(self, X: np.ndarray, y: np.ndarray, w: np.ndarray, progress: Progress = SILENT) -> None:
         """Learn rows in order. If interrupted, some first part of them is learned, by all trees."""
-        progress = progress or Progress(len(X), "", "", enabled=False)
         # Rows that would be learned only to be forgotten are skipped.
         skip = max(0, len(X) - self.window) if self.window is not None else 0
         held = 0 if skip else self.n_held
         size = max(256, BLOCK // self.n_trees)
         if held == 0 and not self.arrays.redraw:
             size = max(len(X), 1)
-        ends = [*range(skip + size, len(X), size), len(X)]
-        blocks = list(zip([skip, *ends[:-1]], ends, strict=True))
-        budgets = [self._budgets(held + a - skip, held + b - skip) for a, b in blocks]
-        self._check_budgets(budgets)
-        for (start, end), budget in zip(blocks, budgets, strict=True):
-            if end > start:
-                with undivided():
-                    if start == skip > 0:
-                        self._skip(skip)
-                        progress.advance(skip)
-                    self._learn_block(X[start:end], y[start:end], w[start:end], budget, progress)
+        starts = range(skip, len(X), size)
+        budgets = self._budgets(held, [min(size, len(X) - start) for start in starts])
+        for start, budget in zip(starts, budgets, strict=True):
+            part = slice(start, start + size)
+            with undivided():
+                if start == skip > 0:
+                    self.forget_oldest(self.n_held)
+                    self.table.skip(skip)
+                    progress.advance(skip)
+                self._learn_block(X[part], y[part], w[part], budget, progress)
 
-    def _budgets(self, start: int, end: int) -> np.ndarray:
-        """The budgets of the rows that make start + 1 to end; the exact law asks for the last one only."""
-        most = self.window if self.window is not None else math.inf
-        if self.arrays.redraw:
-            return np.array([self.budget_of(int(min(n, most))) for n in range(start + 1, end + 1)], float)
-        return np.full(end - start, self.budget_of(int(min(end, most))) if end > start else 0.0)
+    def _budgets(self, held: int, sizes: list[int]) -> list[np.ndarray]:
+        """The budgets of the rows of each block; an error if they decrease, before anything is changed.
 
-    def _check_budgets(self, budgets: list[np.ndarray]) -> None:
-        values = np.concatenate([[self.budget_of(self.n_held) if self.n_held else 0.0], *budgets])
-        falls = np.flatnonzero(np.diff(values) < 0)
-        if len(falls) and len(budgets[0]) and (self.window is None or self.n_held < self.window):
-            raise ValueError(
-                f"budget must not decrease as rows are added, but {values[falls[0] + 1]!r} follows {values[falls[0]]!r}"
-            )
-
-    def _skip(self, n: int) -> None:
-        """Forget everything, and count n rows as learned and forgotten."""
-        self.forget_oldest(self.n_held)
-        self.n_seen += n
-        self._slots = np.empty(0, dtype=np.int32)
-        self._first_id = self.n_seen
+        The exact law asks only for the last one of a block.
+        """
+        most = self.window if self.window is not None else 2**62
+        last = self.budget_of(held) if held else 0.0
+        blocks = []
+        for size in sizes:
+            first = 1 if self.arrays.redraw else size
+            values = []
+            for n in range(held + first, held + size + 1):
+                value = self.budget_of(min(n, most))
+                if value < last:
+                    raise ValueError(
+                        f"budget must not decrease with the number of rows held, but it is {last!r} for fewer rows "
+                        f"than {min(n, most)} and then {value!r}"
+                    )
+                last = value
+                values.append(value)
+            held += size
+            blocks.append(np.array(values) if self.arrays.redraw else np.full(size, last))
+        return blocks
 
     def _learn_block(self, X, y, w, budgets, progress: Progress) -> None:
         n = len(X)
@@ -181,36 +180,25 @@ class OnlineForest:
         self.arrays.labels[slots, 0] = y
         self.arrays.labels[slots, 1] = w
         if self.n_held == 0 and not self.arrays.redraw:
-            self._commit(slots)
+            self.table.add(slots)
             self._build(float(budgets[-1]), progress)
             return
+        # After forgetting, the budget stays where it was until the number of rows has caught up.
         self.budget = max(self.budget, float(budgets[-1]))
-        self._insert(slots, budgets if self.arrays.redraw else np.maximum(budgets, self.budget))
-        self._commit(slots)
+        self._insert(slots, budgets if self.arrays.redraw else np.full(n, self.budget))
+        self.table.add(slots)
         self._learned_since += n
         progress.advance(n)
         if self.scaling == "minmax" and self._learned_since >= self._held_at_scaling:
             self._rescale()
 
-    def _commit(self, slots: np.ndarray) -> None:
-        """Count rows as learned."""
-        self._slots = np.concatenate([self._slots, slots])
-        self.n_held += len(slots)
-        self.n_seen += len(slots)
-
     def _take_slots(self, n: int) -> np.ndarray:
         """Places for n new rows."""
-        reused = min(n, len(self._free))
-        slots = np.empty(n, dtype=np.int32)
-        if reused:
-            slots[:reused] = self._free[-reused:]
-            del self._free[-reused:]
-        more = n - reused
-        slots[reused:] = np.arange(self._n_slots, self._n_slots + more)
-        self._n_slots += more
+        slots = self.table.take_slots(n)
         room = len(self.arrays.rows)
-        if self._n_slots > room:
-            self.arrays = layout.resize_held(self.arrays, max(self._n_slots, int(1.25 * room) if self.n_held else 0))
+        if self.table.n_slots > room:
+            larger = int(1.25 * room) if self.n_held else 0
+            self.arrays = layout.resize_held(self.arrays, max(self.table.n_slots, larger))
         return slots
 
     def _insert(self, slots: np.ndarray, budgets: np.ndarray) -> None:
@@ -222,7 +210,14 @@ class OnlineForest:
         while True:
             lacking = self._for_trees(
                 lambda first, last, part: learn_rows(
-                    self.arrays, self._scratch(2 * part, size), self._scratch(2 * part + 1, n), first, last, slots, budgets, learned
+                    self.arrays,
+                    self._scratch(2 * part, size),
+                    self._scratch(2 * part + 1, n),
+                    first,
+                    last,
+                    slots,
+                    budgets,
+                    learned,
                 ),
                 n,
             )
@@ -254,6 +249,8 @@ class OnlineForest:
 
     def _for_trees(self, call: Callable[[int, int, int], int], n_rows: int) -> int:
         """The largest result of ``call(first, last, part)`` over parts of the trees."""
+        if self.n_threads == 1:
+            return call(0, self.n_trees, 0)
         parts = min(self.n_threads, self.n_trees)
         ends = [self.n_trees * k // parts for k in range(parts + 1)]
         for k in range(parts):  # made here, not in the threads
@@ -268,7 +265,7 @@ class OnlineForest:
 
     def _build(self, budget: float, progress: Progress) -> None:
         """Build all trees from the rows held."""
-        slots = self.held_slots()
+        slots = self.table.held_slots()
         self.budget = budget
         n, m = len(slots), self.n_trees
         share = n / m
@@ -331,7 +328,7 @@ class OnlineForest:
 
     def _rescale(self) -> None:
         """If the range of some feature has moved by a tenth of what is in use, build the trees afresh with the new one."""
-        X = self.arrays.rows[self.held_slots()]
+        X = self.arrays.rows[self.table.held_slots()]
         low, high = X.min(axis=0), X.max(axis=0)
         used_low, used_high = self._range
         tenth = 0.1 * (used_high - used_low)
@@ -341,13 +338,13 @@ class OnlineForest:
             if self.arrays.redraw:
                 self._replay()
             else:
-                self._build(self.budget_of(self.n_held), Progress(1, "", "", enabled=False))
+                self._build(self.budget_of(self.n_held), SILENT)
         self._held_at_scaling = self.n_held
         self._learned_since = 0
 
     def _replay(self) -> None:
         """Redrawing has no batch form: learn the rows held once more, in order."""
-        slots = self.held_slots()
+        slots = self.table.held_slots()
         streams = [self.arrays.state[f"s{k}"] for k in range(4)]
         self.arrays = self.arrays._replace(state=layout.empty_state(np.stack(streams, axis=1)))
         self._insert(slots, np.array([self.budget_of(k + 1) for k in range(len(slots))], float))
@@ -356,29 +353,19 @@ class OnlineForest:
     # ------------------------------------------------------------------------------------------------------------------
     # Forgetting
 
-    def slots_of(self, ids: np.ndarray) -> np.ndarray:
-        """Where the rows ``ids`` are held; -1 for those that are not."""
-        at = ids - self._first_id
-        inside = (at >= 0) & (at < len(self._slots))
-        slots = np.full(len(ids), -1, dtype=np.int32)
-        slots[inside] = self._slots[at[inside]]
-        return slots
-
     def forget(self, ids: np.ndarray) -> None:
         """Forget rows, which must be held, each named once."""
-        slots = self.slots_of(ids)
         size = max(256, BLOCK // self.n_trees)
         for start in range(0, len(ids), size):
-            part = slots[start : start + size]
+            part = ids[start : start + size]
             with undivided():
-                self._forget_slots(part)
-                self._slots[ids[start : start + size] - self._first_id] = -1
-                self._drop_forgotten()
+                self._forget_slots(self.table.slots_of(part))
+                self.table.remove(part)
 
     def forget_oldest(self, n: int) -> None:
         """Forget the n oldest rows."""
         if n > 0:
-            self.forget(self._first_id + np.flatnonzero(self._slots >= 0)[:n])
+            self.forget(self.table.oldest(n))
 
     def _forget_slots(self, slots: np.ndarray) -> None:
         forgotten = np.zeros(self.n_trees, dtype=np.int64)
@@ -391,41 +378,35 @@ class OnlineForest:
                 len(slots),
             )
             if not lacking:
-                break
+                return
             size = max(lacking, 2 * size)
-        self._free.extend(slots.tolist())
-        self.n_held -= len(slots)
-
-    def _drop_forgotten(self) -> None:
-        """Keep the table of slots short: without its forgotten beginning."""
-        if len(self._slots) and self._slots[0] < 0:
-            held = self._slots >= 0
-            first = int(np.argmax(held)) if self.n_held else len(held)
-            self._slots = self._slots[first:].copy()
-            self._first_id += first
 
     # ------------------------------------------------------------------------------------------------------------------
     # Asking
 
-    def _read_rows(self, call: Callable[[int, int, np.ndarray, np.ndarray], None], n: int) -> None:
+    def _read_rows(self, call: Callable, n: int) -> None:
+        """``call(start, end, *scratch)`` for all of n rows, in threads."""
+
         def read(start: int, end: int) -> None:
-            rows = np.empty((min(512, max(end - start, 1)), self.n_features))
-            found = np.empty(TOGETHER, dtype=np.int64)
+            size = max(1, min(512, end - start))
+            rows = np.empty((size, self.n_features))
+            found = np.empty(max(size, self.n_trees), dtype=np.int64)
+            lanes = np.empty((2, layout.LANES), dtype=np.int64)
             for s in range(start, end, READ_BLOCK):
-                call(s, min(end, s + READ_BLOCK), rows, found)
+                call(s, min(end, s + READ_BLOCK), rows, found, lanes)
 
         run_parts(read, n, self.n_threads, n * self.n_trees)
 
     def sum_leaves(self, X: np.ndarray, *, hard: bool = False) -> np.ndarray:
         """What the leaves of all trees say of each row, summed: see `bspforest._read.add_leaf`."""
         out = np.zeros((len(X), self.arrays.n_classes + 1 if self.arrays.n_classes else 5))
-        self._read_rows(lambda a, b, rows, found: sum_leaves(self.arrays, X, a, b, int(hard), out, rows, found), len(X))
+        self._read_rows(lambda a, b, *scratch: sum_leaves(self.arrays, X, a, b, int(hard), out, *scratch), len(X))
         return out
 
     def find_leaves(self, X: np.ndarray) -> np.ndarray:
         """The leaf of each row in each tree, as the kernels number them."""
         out = np.empty((len(X), self.n_trees), dtype=np.int64)
-        self._read_rows(lambda a, b, rows, found: find_all_leaves(self.arrays, X, a, b, out, rows, found), len(X))
+        self._read_rows(lambda a, b, *scratch: find_all_leaves(self.arrays, X, a, b, out, *scratch), len(X))
         return out
 
     def leaf_points(self, leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted, validate_data
 
-from ._threads import Progress
+from ._threads import SILENT, Progress
 from .core import OnlineForest
 from .trees import TreeViews
 
@@ -137,17 +137,15 @@ class BSPForest(BaseEstimator):
 
     def _check_range(self, X: np.ndarray) -> None:
         """Refuse columns whose range overflows, before anything is changed."""
-        if not len(X) or self.scaling != "minmax":
+        if not len(X) or self.scaling != "minmax" or np.abs(X).max() < 8e307:
             return
-        low, high = X.min(axis=0), X.max(axis=0)
-        if self._forest.n_held:
-            low, high = np.minimum(low, self._seen[0]), np.maximum(high, self._seen[1])
+        slots = self._forest.table.held_slots()
+        all_rows = np.concatenate([X, self._forest.arrays.rows[slots]])
         with np.errstate(over="ignore"):
-            wide = ~np.isfinite(high - low)
+            wide = ~np.isfinite(all_rows.max(axis=0) - all_rows.min(axis=0))
         if wide.any():
             column = int(np.argmax(wide))
             raise ValueError(f"the range of column {column} of X overflows float64; scale it down first")
-        self._seen = (low, high)
 
     def _make_budget(self, d: int) -> Callable[[int], float]:
         if self.budget == "minimax":
@@ -172,7 +170,6 @@ class BSPForest(BaseEstimator):
         d = self.n_features_in_
         budget, scaling = self._make_budget(d), self._make_scaling(d)
         seed = check_random_state(self.random_state).randint(0, 2**32, size=4, dtype=np.uint32)
-        self._seen = (np.full(d, np.inf), np.full(d, -np.inf))
         self._forest = OnlineForest(
             d,
             n_trees=self.n_estimators,
@@ -189,12 +186,27 @@ class BSPForest(BaseEstimator):
     # ------------------------------------------------------------------------------------------------------------------
     # Learning and forgetting
 
+    def _fit_new(self, X: np.ndarray, y: np.ndarray, w: np.ndarray, n_classes: int) -> Self:
+        """Learn in a new forest; if that fails or is interrupted, the old one stays."""
+        before = self.__dict__.pop("_forest", None)
+        try:
+            self._make_forest(n_classes)
+            return self._learn(X, y, w)
+        except BaseException:
+            self.__dict__.pop("_forest", None)
+            if before is not None:
+                self._forest = before
+            raise
+
     def _learn(self, X: np.ndarray, y: np.ndarray, w: np.ndarray) -> Self:
         self._check_range(X)
-        self._forest.n_threads = joblib.effective_n_jobs(self.n_jobs)
-        progress = Progress(len(X), type(self).__name__, "rows", enabled=bool(self.verbose))
+        self._set_threads()
+        progress = Progress(len(X), type(self).__name__, "rows", enabled=True) if self.verbose else SILENT
         self._forest.learn(X, y, w, progress)
         return self
+
+    def _set_threads(self) -> None:
+        self._forest.n_threads = 1 if self.n_jobs is None else joblib.effective_n_jobs(self.n_jobs)
 
     def forget(self, ids: Any) -> Self:
         """Forget rows exactly: what is left is distributed as if they had never been seen.
@@ -217,13 +229,13 @@ class BSPForest(BaseEstimator):
         if wanted.size and (wanted.min() < 0 or wanted.max() >= n_seen):
             bad = wanted[(wanted < 0) | (wanted >= n_seen)][0]
             raise ValueError(f"unknown id {bad}: rows seen so far have ids 0 to {n_seen - 1}")
-        gone = wanted[self._forest.slots_of(wanted) < 0]
+        gone = wanted[self._forest.table.slots_of(wanted) < 0]
         if gone.size:
             raise ValueError(f"id {gone[0]} is already forgotten")
         values, counts = np.unique(wanted, return_counts=True)
         if (counts > 1).any():
             raise ValueError(f"id {values[counts > 1][0]} is given more than once")
-        self._forest.n_threads = joblib.effective_n_jobs(self.n_jobs)
+        self._set_threads()
         self._forest.forget(wanted)
         return self
 
@@ -237,7 +249,7 @@ class BSPForest(BaseEstimator):
             raise ValueError(
                 f"this {type(self).__name__} holds no rows: all it learned is forgotten. Call partial_fit with rows first."
             )
-        self._forest.n_threads = joblib.effective_n_jobs(self.n_jobs)
+        self._set_threads()
         return X
 
     def apply(self, X: Any) -> np.ndarray:
@@ -383,7 +395,6 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         w = self._check_weights(sample_weight, X)
         return self._fit_new(X, y, w, 0)
 
-    @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn more rows. Parameters as for `fit`; X may be empty.
 
@@ -392,6 +403,8 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         self
         """
         first = not hasattr(self, "_forest")
+        if first:
+            self._validate_params()
         X, y = self._check_Xy(X, y, reset=first, min_rows=1 if first else 0)
         w = self._check_weights(sample_weight, X)
         if first:
@@ -404,8 +417,9 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
             raise ValueError(
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
             )
-        y = column_or_1d(y, dtype=np.float64, warn=True)
-        check_consistent_length(X, y)
+        if not (type(y) is np.ndarray and y.dtype == np.float64 and y.ndim == 1 and len(y) == len(X)):
+            y = column_or_1d(y, dtype=np.float64, warn=True)
+            check_consistent_length(X, y)
         if not np.isfinite(y).all():
             row = int(np.argmin(np.isfinite(y)))
             what = "NaN" if np.isnan(y[row]) else "infinity"
@@ -417,7 +431,7 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         mean = sums[:, 4] + sums[:, 0] / trees
         silent = sums[:, 3] == 0
         if silent.any():  # only rows of weight 0 nearby: the mean of all
-            labels = self._forest.arrays.labels[self._forest.held_slots()]
+            labels = self._forest.held_labels()
             mean[silent] = np.average(labels[:, 0], weights=labels[:, 1]) if labels[:, 1].any() else 0.0
         return mean
 
@@ -471,22 +485,6 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
             slots, shares, starts = self._forest.leaf_points(leaves)
             out[start : start + 1024] = _pooled_quantiles(labels[slots], shares, starts, q)
         return out
-
-    def _fit_new(self, X: np.ndarray, y: np.ndarray, w: np.ndarray, n_classes: int) -> Self:
-        return _fit_new(self, X, y, w, n_classes)
-
-
-def _fit_new(forest: Any, X: np.ndarray, y: np.ndarray, w: np.ndarray, n_classes: int) -> Any:
-    """Learn in a new forest; if that fails or is interrupted, the old one stays."""
-    before = {name: forest.__dict__[name] for name in ("_forest", "_seen") if name in forest.__dict__}
-    try:
-        forest._make_forest(n_classes)
-        return forest._learn(X, y, w)
-    except BaseException:
-        for name in ("_forest", "_seen"):
-            forest.__dict__.pop(name, None)
-        forest.__dict__.update(before)
-        raise
 
 
 def _pooled_quantiles(labels: np.ndarray, shares: np.ndarray, starts: np.ndarray, q: np.ndarray) -> np.ndarray:
@@ -608,7 +606,6 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         classes, index = np.unique(y, return_inverse=True)
         return self._fit_classes(X, index, sample_weight, classes)
 
-    @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn more rows.
 
@@ -626,6 +623,8 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         self
         """
         first = not hasattr(self, "_forest")
+        if first:
+            self._validate_params()
         if first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit.")
         X = self._check_rows(X, reset=first, min_rows=1 if first else 0)
@@ -643,8 +642,9 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
             raise ValueError(
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
             )
-        y = column_or_1d(y, warn=True)
-        check_consistent_length(X, y)
+        if not (type(y) is np.ndarray and y.ndim == 1 and len(y) == len(X)):
+            y = column_or_1d(y, warn=True)
+            check_consistent_length(X, y)
         if y.dtype.kind == "f" and not np.isfinite(y).all():
             raise ValueError(f"Input y contains NaN or infinity in row {int(np.argmin(np.isfinite(y)))}.")
         if len(y) and y.dtype.kind not in "iub":
@@ -662,7 +662,7 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
 
     def _fit_classes(self, X: np.ndarray, index: np.ndarray, sample_weight: Any, classes: np.ndarray) -> Self:
         w = self._check_weights(sample_weight, X)
-        _fit_new(self, X, index.astype(np.float64), w, len(classes))
+        self._fit_new(X, index.astype(np.float64), w, len(classes))
         self.classes_ = classes
         return self
 
@@ -681,7 +681,7 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         sums = self._forest.sum_leaves(X, hard=self.voting == "hard")
         silent = sums[:, -1] == 0
         if silent.any():  # only rows of weight 0 nearby: the frequencies of all
-            labels = self._forest.arrays.labels[self._forest.held_slots()]
+            labels = self._forest.held_labels()
             totals = np.bincount(labels[:, 0].astype(int), labels[:, 1], minlength=len(self.classes_))
             sums[silent, :-1] = totals if totals.any() else 1.0
             sums[silent, -1] = sums[silent, :-1].sum(axis=1)

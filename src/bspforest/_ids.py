@@ -1,0 +1,85 @@
+"""Which rows are held, and where: ids count rows in order of arrival, slots are places in the arrays of rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+class RowTable:
+    """The slots of the rows held, by id. Memory: 4 bytes for each id from the oldest row held to the newest."""
+
+    def __init__(self) -> None:
+        self.n_seen = 0
+        self.n_held = 0
+        self._slots = np.empty(16, dtype=np.int32)  # of ids from _first; -1 for forgotten rows
+        self._first = 0  # the oldest row held
+        self._free: list[int] = []
+        self.n_slots = 0  # slots ever used
+
+    def __len__(self) -> int:
+        return self.n_seen - self._first
+
+    def take_slots(self, n: int) -> np.ndarray:
+        """Places for n new rows, which count as held only when they are `add`-ed."""
+        reused = min(n, len(self._free))
+        slots = np.empty(n, dtype=np.int32)
+        if reused:
+            slots[:reused] = self._free[-reused:]
+            del self._free[-reused:]
+        slots[reused:] = np.arange(self.n_slots, self.n_slots + n - reused)
+        self.n_slots += n - reused
+        return slots
+
+    def add(self, slots: np.ndarray) -> None:
+        """Rows have been learned, in order."""
+        used = len(self)
+        if used + len(slots) > len(self._slots):
+            larger = np.empty(max(used + len(slots), 2 * used), dtype=np.int32)
+            larger[:used] = self._slots[:used]
+            self._slots = larger
+        self._slots[used : used + len(slots)] = slots
+        self.n_held += len(slots)
+        self.n_seen += len(slots)
+
+    def skip(self, n: int) -> None:
+        """Count n rows as learned and forgotten. No row may be held."""
+        self.n_seen += n
+        self._first = self.n_seen
+
+    def slots_of(self, ids: np.ndarray) -> np.ndarray:
+        """Where these rows are held; -1 for those that are not."""
+        at = ids - self._first
+        inside = (at >= 0) & (at < len(self))
+        slots = np.full(len(ids), -1, dtype=np.int32)
+        slots[inside] = self._slots[at[inside]]
+        return slots
+
+    def remove(self, ids: np.ndarray) -> None:
+        """Rows, all of them held, have been forgotten."""
+        at = ids - self._first
+        self._free.extend(self._slots[at].tolist())
+        self._slots[at] = -1
+        self.n_held -= len(ids)
+        if self._slots[0] < 0:  # drop the forgotten beginning
+            used = self._slots[: len(self)]
+            first = int(np.argmax(used >= 0)) if self.n_held else len(used)
+            self._slots[: len(used) - first] = used[first:].copy()
+            self._first += first
+
+    def oldest(self, n: int) -> np.ndarray:
+        """The ids of the n oldest rows held."""
+        reach = n
+        while True:
+            held = np.flatnonzero(self._slots[: min(reach, len(self))] >= 0)
+            if len(held) >= n or reach >= len(self):
+                return self._first + held[:n]
+            reach *= 2
+
+    def held_ids(self) -> np.ndarray:
+        """The ids of all rows held, oldest first."""
+        return self._first + np.flatnonzero(self._slots[: len(self)] >= 0)
+
+    def held_slots(self) -> np.ndarray:
+        """Their slots."""
+        slots = self._slots[: len(self)]
+        return slots[slots >= 0]
