@@ -38,12 +38,12 @@ class Steps:
         return float(self.values[min(n, len(self.values) - 1)])
 
 
-def make(X, n_trees, *, cuts="pairs", budget=np.inf, min_split=2, redraw=False, seed=0, window=None, scaling=None):
+def make(X, n_trees, *, cuts="pairs", budget=np.inf, min_split=2, redraw=False, seed=0, window=None, scaling=None, n_classes=0):
     """An empty forest for rows like X."""
     return OnlineForest(
         X.shape[1],
         n_trees=n_trees,
-        n_classes=0,
+        n_classes=n_classes,
         cuts=cuts,
         budget=budget if callable(budget) else Steps([budget]),
         min_samples_split=min_split,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._boxes import NO, UNSURE, YES, ask_box, round_down, round_up
+from ._boxes import UNSURE, YES, ask_box, round_down, round_up
 from ._compile import inlined, kernel
 from ._cuts import height
 from ._layout import ISOTROPIC, NOTHING, Tree
@@ -36,13 +36,30 @@ def tree_of(forest, m):
 
 
 @inlined
+def scaled(x, shift, scale):
+    v = (x - shift) * scale
+    v = v if v < FARTHEST else FARTHEST
+    v = v if v > -FARTHEST else -FARTHEST
+    return v if abs(v) > NEAREST else 0.0
+
+
+@inlined
 def scale_row(x, scaling, z):
     """The scaled coordinates of ``x``, into ``z``."""
     for k in range(z.shape[0]):
-        v = (x[k] - scaling[0, k]) * scaling[1, k]
-        v = v if v < FARTHEST else FARTHEST
-        v = v if v > -FARTHEST else -FARTHEST
-        z[k] = v if abs(v) > NEAREST else 0.0
+        z[k] = scaled(x[k], scaling[0, k], scaling[1, k])
+
+
+@inlined
+def height_of(tree, slot, cut, normal, z):
+    """The `height` of a held row; ``z`` is scratch space. Most cuts need two of its coordinates only."""
+    if tree.family == ISOTROPIC:
+        place(tree, slot, z)
+        return height(tree.family, cut, normal, z)
+    i, j = cut.i, cut.j
+    x = scaled(tree.rows[slot, i], tree.scaling[0, i], tree.scaling[1, i])
+    y = scaled(tree.rows[slot, j], tree.scaling[0, j], tree.scaling[1, j])
+    return cut.a * x + cut.b * y
 
 
 @inlined
@@ -213,7 +230,7 @@ def any_beyond(tree, work, v, cut, normal, right):
 
 @kernel
 def search_beyond(tree, work, ref, cut, normal, right):
-    """As `any_beyond`, for any node: boxes first, then children, then points."""
+    """As `any_beyond`, for a small leaf or a node whose box is unsure: ask both children's boxes, then theirs, then points."""
     stack = work.ask
     stack[0] = ref
     top = 0
@@ -222,21 +239,20 @@ def search_beyond(tree, work, ref, cut, normal, right):
         v = stack[top]
         top -= 1
         if v >= 0:
-            answer = ask_box(tree.family, tree.boxes[v], cut, normal, right)
-            if answer == YES:
-                return True
-            if answer == NO:
-                continue
             if tree.cuts[v].right != NOTHING:
-                stack[top + 1] = tree.cuts[v].left
-                stack[top + 2] = tree.cuts[v].right
-                top += 2
+                for side in range(2):
+                    w = np.int64(tree.cuts[v].right if side == 1 else tree.cuts[v].left)
+                    answer = ask_box(tree.family, tree.boxes[w], cut, normal, right) if w >= 0 else UNSURE
+                    if answer == YES:
+                        return True
+                    if answer == UNSURE:
+                        top += 1
+                        stack[top] = w
                 continue
             v = np.int64(tree.cuts[v].left)
         slot = tree.leaves[~v].last
         for _ in range(tree.leaves[~v].n_points):
-            place(tree, slot, z)
-            if (height(tree.family, cut, normal, z) > cut.p) == right:
+            if (height_of(tree, slot, cut, normal, z) > cut.p) == right:
                 return True
             slot = tree.links[slot]
     return False

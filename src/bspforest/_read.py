@@ -7,7 +7,7 @@ import numpy as np
 from ._compile import entry, inlined
 from ._layout import NOTHING
 from ._nodes import scale_row
-from ._walk import walk_down
+from ._walk import walk_rows, walk_trees
 
 @inlined
 def add_leaf(n_classes, values, hard, out):
@@ -46,12 +46,12 @@ def add_leaf(n_classes, values, hard, out):
 def sum_leaves(forest, X, start, end, hard, out, rows, found, lanes):
     """Sum over the trees, for rows ``start`` to ``end`` of ``X``, what `add_leaf` says. The trees hold points.
 
-    ``rows``, ``found`` and ``lanes`` are scratch space: for some rows, for as many leaves (or trees), for `walk_down`.
+    ``rows``, ``found`` and ``lanes`` are scratch space: for some rows, for as many leaves (or trees), for `walk_rows`.
     """
     n_trees = forest.state.shape[0]
     if end - start == 1:
         scale_row(X[start], forest.scaling, rows[0])
-        walk_down(forest, np.int64(0), np.int64(1), rows, np.int64(0), n_trees, found, lanes)
+        walk_trees(forest, rows[0], found)
         for m in range(n_trees):
             add_leaf(forest.n_classes, forest.values[m, found[m]], hard, out[start])
         return
@@ -60,7 +60,7 @@ def sum_leaves(forest, X, start, end, hard, out, rows, found, lanes):
         for s in range(n):
             scale_row(X[block + s], forest.scaling, rows[s])
         for m in range(n_trees):
-            walk_down(forest, m, np.int64(0), rows, np.int64(1), n, found, lanes)
+            walk_rows(forest, m, rows, n, found, lanes)
             values = forest.values[m]
             for s in range(n):
                 add_leaf(forest.n_classes, values[found[s]], hard, out[block + s])
@@ -74,7 +74,7 @@ def find_all_leaves(forest, X, start, end, out, rows, found, lanes):
         for s in range(n):
             scale_row(X[block + s], forest.scaling, rows[s])
         for m in range(forest.state.shape[0]):
-            walk_down(forest, m, np.int64(0), rows, np.int64(1), n, found, lanes)
+            walk_rows(forest, m, rows, n, found, lanes)
             for s in range(n):
                 out[block + s, m] = found[s]
 

@@ -16,59 +16,86 @@ from ._layout import ISOTROPIC, LANES, NOTHING
 def step_down(family, cuts, boxes, v, z):
     """The child of cut node ``v`` that ``z`` belongs to, read at its nearest place in the box of ``v`` (section 6).
 
-    In its own two dimensions this costs nothing: the bounds lie beside the cut. For a pending leaf, the leaf.
+    In its own two dimensions this costs nothing: the bounds lie beside the cut. For a pending leaf, the leaf. All is read
+    before anything is compared, so that choosing a child is no branch: half of those would be foreseen wrongly.
     """
-    node = cuts[v]
-    if node.right == NOTHING:
-        return np.int64(node.left)
+    node = cuts[np.uint64(v)]
+    left = np.int64(node.left)
+    right = np.int64(node.right)
+    if right == NOTHING:
+        return left
     if family != ISOTROPIC:
-        x = z[node.i]
-        y = z[node.j]
-        x = x if x < node.high_i else np.float64(node.high_i)
-        y = y if y < node.high_j else np.float64(node.high_j)
-        x = x if x > node.low_i else np.float64(node.low_i)
-        y = y if y > node.low_j else np.float64(node.low_j)
+        low_x, high_x = np.float64(node.low_i), np.float64(node.high_i)
+        low_y, high_y = np.float64(node.low_j), np.float64(node.high_j)
+        x = z[np.uint64(node.i)]
+        y = z[np.uint64(node.j)]
+        x = x if x < high_x else high_x
+        y = y if y < high_y else high_y
+        x = x if x > low_x else low_x
+        y = y if y > low_y else low_y
         total = node.a * x + node.b * y
     else:
         total = 0.0
         for k in range(z.shape[0]):
             x = min(z[k], np.float64(boxes[v, 1, k]))
             total += boxes[v, 2, k] * max(x, np.float64(boxes[v, 0, k]))
-    return np.int64(node.right if total > node.p else node.left)
+    return right if total > node.p else left
 
 
 @kernel
-def walk_down(forest, m, m_step, rows, row_step, n, found, lanes):
-    """The leaves that n walks end in, into ``found``. Walk s is that of row s * row_step in tree m + s * m_step.
-
-    ``lanes`` is scratch space of shape (2, LANES). The trees hold points.
-    """
+def walk_rows(forest, m, rows, n, found, lanes):
+    """The leaves of n rows in tree m, which holds points, into ``found``. ``lanes`` is scratch space, (2, LANES)."""
+    family = forest.family
+    cuts = forest.cuts[m]
+    boxes = forest.boxes[m]
+    root = np.int64(forest.state[m].root)
+    if root < 0:
+        for s in range(n):
+            found[s] = ~root
+        return
     active = min(n, LANES)
     for q in range(active):
         lanes[0, q] = q
-        lanes[1, q] = forest.state[m + q * m_step].root
+        lanes[1, q] = root
     following = active
     while active > 0:
         q = 0
         while q < active:
-            s = lanes[0, q]
-            v = lanes[1, q]
-            tree = m + s * m_step
-            if v >= 0:
-                v = step_down(forest.family, forest.cuts[tree], forest.boxes[tree], v, rows[s * row_step])
-                lanes[1, q] = v
+            u = np.uint64(q)
+            s = lanes[0, u]
+            v = step_down(family, cuts, boxes, lanes[1, u], rows[np.uint64(s)])
             if v < 0:
                 found[s] = ~v
                 if following < n:
-                    lanes[0, q] = following
-                    lanes[1, q] = forest.state[m + following * m_step].root
+                    lanes[0, u] = following
+                    v = root
                     following += 1
-                else:
+                else:  # the last lane moves here
                     active -= 1
-                    lanes[0, q] = lanes[0, active]
-                    lanes[1, q] = lanes[1, active]
+                    lanes[0, u] = lanes[0, active]
+                    lanes[1, u] = lanes[1, active]
                     continue
+            lanes[1, u] = v
             q += 1
+
+
+@kernel
+def walk_trees(forest, z, found):
+    """The leaf of one row in every tree, into ``found``."""
+    n_trees = forest.state.shape[0]
+    for first in range(0, n_trees, LANES):
+        last = min(n_trees, first + LANES)
+        for m in range(first, last):
+            found[m] = forest.state[m].root
+        walking = True
+        while walking:
+            walking = False
+            for m in range(first, last):
+                if found[m] >= 0:
+                    found[m] = step_down(forest.family, forest.cuts[m], forest.boxes[m], found[m], z)
+                    walking = True
+        for m in range(first, last):
+            found[m] = ~found[m]
 
 
 @kernel
@@ -87,19 +114,21 @@ def warm_up(forest, m, m_step, rows, row_step, n, lanes, sink):
                 continue
             walking = True
             tree = m + q * m_step
-            z = rows[q * row_step]
+            r = q * row_step
             node = forest.cuts[tree, v]
             total += forest.boxes[tree, v, 0, 0]
-            if node.right == NOTHING:
-                lanes[0, q] = node.left
+            left = np.int64(node.left)
+            right = np.int64(node.right)
+            if right == NOTHING:
+                lanes[0, q] = left
                 continue
             if forest.family == ISOTROPIC:
                 height = 0.0
-                for k in range(z.shape[0]):
-                    height += forest.boxes[tree, v, 2, k] * z[k]
+                for k in range(rows.shape[1]):
+                    height += forest.boxes[tree, v, 2, k] * rows[r, k]
             else:
-                height = node.a * z[node.i] + node.b * z[node.j]
-            lanes[0, q] = node.right if height > node.p else node.left
+                height = node.a * rows[r, node.i] + node.b * rows[r, node.j]
+            lanes[0, q] = right if height > node.p else left
     for q in range(n):
         if lanes[0, q] != NOTHING:
             leaf = forest.leaves[m + q * m_step, ~lanes[0, q]]

@@ -1,0 +1,92 @@
+"""The forest has the law it claims, whichever way its rows came (design: sections 1 to 5).
+
+Seeds are fixed, so these tests never flicker; with 10,000 trees or more they have power. Each was seen to fail when the law
+was broken on purpose:
+
+- thinning dropped (the time of a rejected candidate does not count): root times, pairs in every route, shapes;
+- the next cut drawn anew at each arrival (``refinement="redraw"``): pairs and shapes for "single", see the last test;
+- a box loosened (an unsure box taken for a yes): pairs and shapes for "single", "chunks", "forget", "window";
+- a pending cut kept although it parts nothing any more after forgetting: root times for "forget" and "window".
+"""
+
+from __future__ import annotations
+
+import laws
+import numpy as np
+import pytest
+from scipy import stats
+
+N_TREES = 10_000
+
+
+@pytest.mark.parametrize("d", [2, 3, 4, 5, 6])
+@pytest.mark.parametrize("route", laws.ROUTES)
+def test_root_time_is_exponential(route, d):
+    """The root is cut after a time Exp(Λ), Λ half the perimeters of the hulls; a small budget leaves most cuts pending."""
+    X = np.random.default_rng(d).random((12, d))
+    forest = laws.grow(route, X, 2 * N_TREES, budget=0.3 / laws.root_rate(X), seed=100 + d, min_split=4)
+    times = laws.root_times(forest)
+    assert stats.kstest(times, "expon", args=(0, 1 / laws.root_rate(X))).pvalue > 1e-3
+
+
+@pytest.mark.parametrize(("d", "tau"), [(1, 0.7), (2, 0.5), (3, 0.3), (6, 0.1)])
+@pytest.mark.parametrize("cuts", laws.FAMILIES)
+@pytest.mark.parametrize("route", laws.ROUTES)
+def test_pairs_share_a_leaf_as_often_as_they_should(route, cuts, d, tau):
+    """P(x and r share a leaf) = exp(-τ rate(x - r)) for all pairs of 9 points, with min_samples_split=2 (Lemma 1)."""
+    X = np.random.default_rng(10 * d).random((9, d))
+    forest = laws.grow(route, X, N_TREES, budget=tau, seed=d, cuts=cuts)
+    a, b = np.triu_indices(len(X), 1)
+    seen = laws.together(forest, X)[a, b]
+    expected = np.array([np.exp(-tau * laws.segment_rate(cuts, X[i] - X[j])) for i, j in zip(a, b, strict=True)])
+    z = (seen - expected) / np.sqrt(expected * (1 - expected) / N_TREES)
+    assert np.abs(z).max() < 4.5
+    assert abs(z.mean()) < 3  # pairs are correlated: the mean is not much tighter than one of them
+
+
+@pytest.mark.parametrize("min_split", [2, 4])
+@pytest.mark.parametrize("route", laws.ROUTES[1:])
+def test_trees_have_one_shape(route, min_split):
+    """Leaf count, depth, largest leaf and lone points are distributed as in a batch."""
+    X = np.random.default_rng(5).random((14, 3))
+    X[9:] = X[9] + 0.02 * X[9:]  # a cluster
+    batch = laws.shapes(laws.grow("batch", X, 4000, budget=1.0, seed=1, min_split=min_split))
+    other = laws.shapes(laws.grow(route, X, 4000, budget=1.0, seed=2, min_split=min_split))
+    for name in batch:
+        values = np.union1d(batch[name], other[name])
+        table = [[(shape[name] == v).sum() for v in values] for shape in (batch, other)]
+        table = np.array(table)[:, np.sum(table, axis=0) >= 20]
+        assert stats.chi2_contingency(table).pvalue > 1e-3, name
+
+
+def test_many_more_rows_by_chunks():
+    """A larger case: 400 rows, the budget growing with them; mean leaf count and depth agree with a batch."""
+    X = np.random.default_rng(8).random((400, 4))
+
+    def budget(n):
+        return 2 * n ** (1 / 6)
+
+    batch = laws.shapes(laws.learn(laws.make(X, 300, budget=budget, min_split=4, seed=1), X))
+    forest = laws.make(X, 300, budget=budget, min_split=4, seed=2)
+    for start in range(0, 400, 37):
+        laws.learn(forest, X[start : start + 37])
+    chunks = laws.shapes(forest)
+    for name in batch:
+        assert stats.ttest_ind(batch[name], chunks[name]).pvalue > 1e-3, name
+
+
+def test_redrawing_cuts_too_often():
+    """Algorithm 4 as printed differs from the law (design, section 3): 26 against 9.8 leaves at n = 100."""
+    X = np.random.default_rng(3).random((100, 2))
+
+    def budget(n):
+        return n**0.25
+
+    leaves = {}
+    for redraw in (False, True):
+        forest = laws.make(X, 100, budget=budget, min_split=4, redraw=redraw)
+        for x in X:
+            laws.learn(forest, x[None])
+        leaves[redraw] = laws.shapes(forest)["leaves"].mean()
+    assert 8 < leaves[False] < 12
+    assert 22 < leaves[True] < 30
