@@ -25,53 +25,50 @@ NOTHING = -(2**31)
 
 PAIRS, AXES, ISOTROPIC = 0, 1, 2
 
+
+def record(*fields: tuple[str, type]) -> np.dtype:
+    """A record type with C alignment, whose fields read as attributes also where kernels run uncompiled."""
+    return np.dtype((np.record, np.dtype(list(fields), align=True)))
+
+
 # 64 bytes, one cache line: all that prediction reads of a node. The cut is a*z[i] + b*z[j] = p in scaled coordinates; the
 # four bounds repeat the node's box in the two dimensions of its own cut.
-CUT = np.dtype(
-    [
-        ("left", np.int32),
-        ("right", np.int32),
-        ("i", np.int32),
-        ("j", np.int32),
-        ("a", np.float64),
-        ("b", np.float64),
-        ("p", np.float64),
-        ("time", np.float64),
-        ("low_i", np.float32),
-        ("high_i", np.float32),
-        ("low_j", np.float32),
-        ("high_j", np.float32),
-    ],
-    align=True,
+CUT = record(
+    ("left", np.int32),
+    ("right", np.int32),
+    ("i", np.int32),
+    ("j", np.int32),
+    ("a", np.float64),
+    ("b", np.float64),
+    ("p", np.float64),
+    ("time", np.float64),
+    ("low_i", np.float32),
+    ("high_i", np.float32),
+    ("low_j", np.float32),
+    ("high_j", np.float32),
 )
 
-LEAF = np.dtype(
-    [
-        ("n_points", np.int32),
-        ("last", np.int32),  # newest point of the ring; for a free record, the next free record
-        ("due", np.int32),  # place in the queue of pending cuts, -1 if not in it
-    ],
-    align=True,
+LEAF = record(
+    ("n_points", np.int32),
+    ("last", np.int32),  # newest point of the ring; for a free record, the next free record
+    ("due", np.int32),  # place in the queue of pending cuts, -1 if not in it
 )
 
 # The queue of pending cuts is a binary heap by time.
-DUE = np.dtype([("time", np.float64), ("cut", np.int32), ("leaf", np.int32)], align=True)
+DUE = record(("time", np.float64), ("cut", np.int32), ("leaf", np.int32))
 
 # All that changes in a tree beside its nodes; s0 to s3 are its random stream.
-STATE = np.dtype(
-    [
-        ("s0", np.uint64),
-        ("s1", np.uint64),
-        ("s2", np.uint64),
-        ("s3", np.uint64),
-        ("root", np.int32),
-        ("n_cuts", np.int32),  # records ever used; the free ones among them form a list through ``left``
-        ("free_cut", np.int32),
-        ("n_leaves", np.int32),
-        ("free_leaf", np.int32),
-        ("n_due", np.int32),
-    ],
-    align=True,
+STATE = record(
+    ("s0", np.uint64),
+    ("s1", np.uint64),
+    ("s2", np.uint64),
+    ("s3", np.uint64),
+    ("root", np.int32),
+    ("n_cuts", np.int32),  # records ever used; the free ones among them form a list through ``left``
+    ("free_cut", np.int32),
+    ("n_leaves", np.int32),
+    ("free_leaf", np.int32),
+    ("n_due", np.int32),
 )
 
 

@@ -31,7 +31,7 @@ READ_BLOCK = 65_536
 def spread(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Shift and scale that take [low, high] to [0, 1]; a column without spread to 0."""
     size = high - low
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         scale = np.where(size > 0, np.minimum(1.0 / size, np.finfo(float).max), 0.0)
     return np.stack([low, scale])
 

@@ -128,11 +128,11 @@ class BSPForest(BaseEstimator):
     def _check_weights(self, sample_weight: Any, X: np.ndarray) -> np.ndarray:
         if sample_weight is None:
             return np.ones(len(X))
+        if len(X) and not np.any(sample_weight):
+            raise ValueError("sample_weight is zero for every row; at least one must be positive")
         w = _check_sample_weight(sample_weight, X, dtype=np.float64)
         if len(w) and w.min() < 0:
-            raise ValueError(f"sample_weight must not be negative, got {w.min()!r} in row {int(w.argmin())}")
-        if len(w) and not w.any():
-            raise ValueError("sample_weight is zero for every row; at least one must be positive")
+            raise ValueError(f"sample_weight must not be negative, got {w.min()} in row {int(w.argmin())}")
         return w
 
     def _check_range(self, X: np.ndarray) -> None:
@@ -163,7 +163,7 @@ class BSPForest(BaseEstimator):
         bad = ~(np.isfinite(low) & np.isfinite(high) & (low < high))
         if bad.any():
             k = int(np.argmax(bad))
-            raise ValueError(f"scaling: low must be below high, but column {k} has low={low[k]!r}, high={high[k]!r}")
+            raise ValueError(f"scaling: low must be below high, but column {k} has low={low[k]}, high={high[k]}")
         return low, high
 
     def _make_forest(self, n_classes: int) -> None:
@@ -631,7 +631,7 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         y = self._check_labels(X, y)
         known = unique_labels(np.asarray(classes)) if first else self.classes_
         if not first and classes is not None and not np.array_equal(unique_labels(np.asarray(classes)), known):
-            raise ValueError(f"`classes={classes!r}` is not the same as on the first call, where it was {known!r}")
+            raise ValueError(f"`classes={classes!r}` is not the same as on the first call: {known.tolist()}")
         index = self._index_of(y, known)
         if first:
             return self._fit_classes(X, index, sample_weight, known)
@@ -657,7 +657,8 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         index[index == len(classes)] = 0
         unseen = classes[index] != y
         if np.any(unseen):
-            raise ValueError(f"y contains the class {y[np.argmax(unseen)]!r}, which is not in classes: {classes!r}")
+            unknown = y[np.argmax(unseen)].item()
+            raise ValueError(f"y contains the class {unknown!r}, which is not among the classes {classes.tolist()}")
         return index
 
     def _fit_classes(self, X: np.ndarray, index: np.ndarray, sample_weight: Any, classes: np.ndarray) -> Self:

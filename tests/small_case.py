@@ -1,0 +1,33 @@
+"""A small stream with everything in it. Run as a program, it prints what the forest then says; see test_kernels.py."""
+
+from __future__ import annotations
+
+import sys
+
+import laws
+import numpy as np
+from test_invariants import check
+
+
+def run(cuts: str, redraw: bool, n_classes: int) -> np.ndarray:
+    rng = np.random.default_rng(7)
+    X = np.round(rng.random((70, 3)), 2)
+    y = rng.integers(0, n_classes or 9, 70).astype(float)
+    forest = laws.make(
+        X, 2, cuts=cuts, budget=lambda n: n**0.4, min_split=3, redraw=redraw, scaling="minmax", n_classes=n_classes
+    )
+    for a, b in ((0, 20), (20, 21), (21, 22), (22, 60), (60, 61)):
+        forest.learn(X[a:b], y[a:b], 1.0 + np.arange(a, b) % 2)
+    forest.forget(np.array([3, 60, 17, 18, 19, 20, 44]))
+    forest.learn(X[61:] * 3, y[61:], np.ones(9))
+    check(forest)
+    sums = forest.sum_leaves(X), forest.sum_leaves(X[:1]), forest.sum_leaves(X, hard=True)
+    leaves = forest.find_leaves(X)
+    slots, shares, starts = forest.leaf_points(leaves[:5])
+    return np.concatenate([np.ravel(part) for part in (*sums, leaves, slots, shares, starts)])
+
+
+if __name__ == "__main__":
+    with np.errstate(over="ignore"):  # the random stream wraps around by design
+        for case in (("pairs", False, 0), ("axes", False, 2), ("isotropic", False, 0), ("pairs", True, 3)):
+            print(" ".join(f"{value:.9g}" for value in run(*case)), file=sys.stdout)

@@ -1,0 +1,191 @@
+"""Bad input: an error that says what is wrong, and a forest that is as it was. Strange but legal input: no error."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+from bspforest import BSPForestClassifier, BSPForestRegressor
+
+rng = np.random.default_rng(0)
+X = rng.random((60, 3))
+y = rng.random(60)
+
+
+def regressor(**kw):
+    return BSPForestRegressor(**{"n_estimators": 8, "random_state": 0, **kw})
+
+
+def with_value(value, row=4, column=1):
+    bad = X.copy()
+    bad[row, column] = value
+    return bad
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda f: f.partial_fit(with_value(np.nan), y), "NaN in column 1, row 4"),
+        (lambda f: f.partial_fit(with_value(np.inf), y), "infinity in column 1, row 4"),
+        (lambda f: f.predict(with_value(-np.inf)), "infinity in column 1"),
+        (lambda f: f.partial_fit(X[:, :2], y), "2 features, but BSPForestRegressor is expecting 3"),
+        (lambda f: f.predict(X[:, :2]), "2 features"),
+        (lambda f: f.partial_fit(X, y[:-1]), "inconsistent numbers of samples"),
+        (lambda f: f.partial_fit(X, np.where(y > 0.5, np.nan, y)), "Input y contains NaN in row"),
+        (lambda f: f.partial_fit(X, y, sample_weight=-np.ones(60)), "sample_weight must not be negative"),
+        (lambda f: f.partial_fit(X, y, sample_weight=np.zeros(60)), "sample_weight is zero for every row"),
+        (lambda f: f.partial_fit(X, None), "y cannot be None|requires y"),
+        (lambda f: f.partial_fit(with_value(1.5e308), y).partial_fit(with_value(-1.5e308), y), "column 1 of X overflows"),
+        (lambda f: f.forget([60]), "unknown id 60: rows seen so far have ids 0 to 59"),
+        (lambda f: f.forget(-1), "unknown id -1"),
+        (lambda f: f.forget([3, 3]), "id 3 is given more than once"),
+        (lambda f: f.forget([1.5]), "ids must be whole numbers"),
+        (lambda f: f.predict_quantiles(X, [1.5]), r"quantiles must be numbers in \[0, 1\]"),
+        (lambda f: f.predict(X[:0]), "minimum of 1 is required"),
+    ],
+)
+def test_errors_leave_the_forest_alone(call, message):
+    forest = regressor().fit(X, y)
+    before = forest.apply(X)
+    with pytest.raises(ValueError, match=message):
+        call(forest)
+    if "overflows" not in message:
+        np.testing.assert_array_equal(forest.apply(X), before)
+        assert forest.n_samples_seen_ == 60
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_estimators": 0}, "n_estimators"),
+        ({"cuts": "oblique"}, "cuts"),
+        ({"budget": -1.0}, "budget"),
+        ({"budget": math.nan}, "budget"),
+        ({"budget": "large"}, "budget"),
+        ({"budget_scale": 0}, "budget_scale"),
+        ({"min_samples_split": 1}, "min_samples_split"),
+        ({"refinement": "fast"}, "refinement"),
+        ({"scaling": "std"}, "scaling"),
+        ({"scaling": ([0, 0, 0], [1, 0, 1])}, "column 1 has low=0.0, high=0.0"),
+        ({"scaling": ([0, 0, 0],)}, "pair"),
+        ({"window": 0}, "window"),
+        ({"budget": lambda n: 1 / n}, "must not decrease"),
+        ({"budget": lambda n: "x"}, "must return a number"),
+        ({"random_state": "x"}, "random_state"),
+    ],
+)
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_unknown_parameters(parameters, message, method):
+    forest = regressor(**parameters)
+    with pytest.raises(ValueError, match=message):
+        getattr(forest, method)(X[:30], y[:30])
+        forest.partial_fit(X[30:], y[30:])
+
+
+def test_a_failed_fit_keeps_the_old_forest():
+    forest = regressor().fit(X, y)
+    before = forest.predict(X)
+    forest.set_params(scaling=([0] * 3, [0] * 3))
+    with pytest.raises(ValueError, match="low must be below high"):
+        forest.fit(X, y)
+    np.testing.assert_array_equal(forest.predict(X), before)
+
+
+def test_classes():
+    forest = BSPForestClassifier(5, random_state=0)
+    with pytest.raises(ValueError, match="classes must be passed"):
+        forest.partial_fit(X, y > 0.5)
+    forest.partial_fit(X, np.where(y > 0.5, "b", "a"), classes=["a", "b", "c"])
+    assert forest.classes_.tolist() == ["a", "b", "c"]
+    with pytest.raises(ValueError, match="'z', which is not among the classes"):
+        forest.partial_fit(X[:1], ["z"])
+    with pytest.raises(ValueError, match="not the same as on the first call"):
+        forest.partial_fit(X[:1], ["a"], classes=["a", "b"])
+    assert forest.n_samples_seen_ == 60
+    with pytest.raises(ValueError, match="continuous"):
+        BSPForestClassifier(5).fit(X, y)
+    one = BSPForestClassifier(5).fit(X, np.zeros(60, dtype=int))
+    np.testing.assert_array_equal(one.predict_proba(X), np.ones((60, 1)))
+
+
+def test_forgetting_everything():
+    forest = regressor().fit(X, y).forget(np.arange(60))
+    assert forest.n_samples_ == 0
+    with pytest.raises(ValueError, match="holds no rows"):
+        forest.predict(X)
+    with pytest.raises(ValueError, match="already forgotten"):
+        forest.forget(3)
+    assert forest.trees_[0].n_nodes == 0
+    forest.partial_fit(X[:10], y[:10])
+    assert forest.n_samples_ == 10
+    assert forest.n_samples_seen_ == 70
+    forest.forget([60])
+
+
+def test_empty_chunks_and_single_rows():
+    forest = regressor().fit(X[:1], y[:1])
+    assert forest.predict(X[:2]).tolist() == [y[0], y[0]]
+    forest.partial_fit(X[:0], y[:0])
+    assert forest.n_samples_seen_ == 1
+    forest.partial_fit(X[1:2], y[1:2])
+    assert forest.n_samples_ == 2
+
+
+@pytest.mark.parametrize("cuts", ["pairs", "axes", "isotropic"])
+@pytest.mark.parametrize("scale", [1e-320, 1e-300, 1e-30, 1e30, 1e300])
+def test_columns_of_any_range(cuts, scale):
+    rows = X.copy()
+    rows[:, 1] *= scale
+    forest = regressor(cuts=cuts, n_estimators=30).fit(rows[:40], y[:40]).partial_fit(rows[40:], y[40:])
+    assert np.isfinite(forest.predict(rows)).all()
+    if scale > 1e-308:  # the range does not matter
+        np.testing.assert_allclose(forest._forest.arrays.scaling[1] * np.ptp(rows[:40], axis=0), 1)
+    far = rows.copy()
+    far[:, 1] = 1e307  # beyond all that was seen
+    assert np.isfinite(forest.partial_fit(far, y).predict(far)).all()
+
+
+@pytest.mark.parametrize("cuts", ["pairs", "axes", "isotropic"])
+@pytest.mark.parametrize("d", [1, 2, 500])
+def test_any_number_of_features(cuts, d):
+    rows = rng.random((80, d))
+    forest = regressor(cuts=cuts, budget=math.inf, min_samples_split=2).fit(rows[:50], y[:50])
+    forest.partial_fit(rows[50:60], y[50:60]).partial_fit(rows[60:61], y[:1]).forget([0, 55])
+    assert forest.trees_[0].n_leaves == 59
+    assert forest.score(rows[1:50], y[1:50]) == pytest.approx(1.0)
+
+
+def test_constant_columns():
+    rows = np.column_stack([X, np.full(60, 7.0)])
+    plain = regressor(n_estimators=200, cuts="axes").fit(X, y)
+    constant = regressor(n_estimators=200, cuts="axes", budget=plain.budget_).fit(rows, y)
+    assert constant.trees_[0].n_leaves == pytest.approx(plain.trees_[0].n_leaves, abs=12)
+    only = regressor().fit(np.ones((50, 2)), y[:50])
+    np.testing.assert_allclose(only.predict(np.ones((1, 2))), y[:50].mean())
+
+
+def test_labels_of_any_size():
+    forest = regressor().fit(X, np.where(y > 0.5, 1e300, -1e300))
+    assert np.isfinite(forest.predict(X)).all()
+
+
+def test_interrupt_leaves_a_consistent_forest():
+    """Ctrl-C in the middle of a long partial_fit: all trees hold the same rows, n_samples_seen_ says how many."""
+    rows, target = rng.random((200_000, 3)), rng.random(200_000)
+    forest = regressor(n_estimators=50).fit(rows[:100], target[:100])
+    timer = threading.Timer(0.6, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        forest.partial_fit(rows[100:], target[100:])
+    timer.join()
+    assert 100 <= forest.n_samples_seen_ < 200_000
+    assert forest.n_samples_ == forest.n_samples_seen_
+    assert {tree.n_points[0] for tree in forest.trees_} == {forest.n_samples_}
+    seen = forest.n_samples_seen_
+    forest.partial_fit(rows[seen : seen + 10], target[seen : seen + 10])
+    assert forest.n_samples_seen_ == seen + 10
