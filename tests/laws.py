@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 from scipy.spatial import ConvexHull
@@ -38,7 +38,19 @@ class Steps:
         return float(self.values[min(n, len(self.values) - 1)])
 
 
-def make(X, n_trees, *, cuts="pairs", budget=np.inf, min_split=2, redraw=False, seed=0, window=None, scaling=None, n_classes=0):
+def make(
+    X,
+    n_trees,
+    *,
+    cuts="pairs",
+    budget=np.inf,
+    min_split=2,
+    redraw=False,
+    seed=0,
+    window=None,
+    scaling=None,
+    n_classes=0,
+):
     """An empty forest for rows like X."""
     return OnlineForest(
         X.shape[1],
@@ -89,7 +101,7 @@ def grow(route: str, X: np.ndarray, n_trees: int, *, budget: float, seed: int, *
         return forest
     if route == "chunks":
         ends = [0, 2, 3, n // 2 + 1, n]
-        for a, b in zip(ends[:-1], ends[1:], strict=True):
+        for a, b in pairwise(ends):
             learn(forest, X[a:b])
         return forest
     assert route == "forget"

@@ -40,7 +40,10 @@ def with_value(value, row=4, column=1):
         (lambda f: f.partial_fit(X, y, sample_weight=-np.ones(60)), "sample_weight must not be negative"),
         (lambda f: f.partial_fit(X, y, sample_weight=np.zeros(60)), "sample_weight is zero for every row"),
         (lambda f: f.partial_fit(X, None), "y cannot be None|requires y"),
-        (lambda f: f.partial_fit(with_value(1.5e308), y).partial_fit(with_value(-1.5e308), y), "column 1 of X overflows"),
+        (
+            lambda f: f.partial_fit(with_value(1.5e308), y).partial_fit(with_value(-1.5e308), y),
+            "column 1 of X overflows",
+        ),
         (lambda f: f.forget([60]), "unknown id 60: rows seen so far have ids 0 to 59"),
         (lambda f: f.forget(-1), "unknown id -1"),
         (lambda f: f.forget([3, 3]), "id 3 is given more than once"),
@@ -83,8 +86,7 @@ def test_errors_leave_the_forest_alone(call, message):
 def test_unknown_parameters(parameters, message, method):
     forest = regressor(**parameters)
     with pytest.raises(ValueError, match=message):
-        getattr(forest, method)(X[:30], y[:30])
-        forest.partial_fit(X[30:], y[30:])
+        getattr(forest, method)(X[:30], y[:30]).partial_fit(X[30:], y[30:])
 
 
 def test_a_failed_fit_keeps_the_old_forest():

@@ -101,7 +101,9 @@ def test_std_and_quantiles_by_hand():
 def test_std_does_not_cancel():
     far = regressor().fit(X[:500], y[:500] + 1e9)
     near = regressor().fit(X[:500], y[:500])
-    np.testing.assert_allclose(far.predict(X[500:], return_std=True)[1], near.predict(X[500:], return_std=True)[1], rtol=1e-4)
+    np.testing.assert_allclose(
+        far.predict(X[500:], return_std=True)[1], near.predict(X[500:], return_std=True)[1], rtol=1e-4
+    )
 
 
 def test_trees_are_readable_arrays():
@@ -249,7 +251,12 @@ def test_any_kind_of_input(kind):
     if kind in ("pandas", "polars"):
         assert forest.feature_names_in_.tolist() == list("abcde")
         with pytest.raises(ValueError, match="feature names"):
-            forest.partial_fit(given.rename({"a": "z"} if kind == "polars" else str.upper, **({} if kind == "polars" else {"axis": 1})), target)
+            forest.partial_fit(
+                given.rename(
+                    {"a": "z"} if kind == "polars" else str.upper, **({} if kind == "polars" else {"axis": 1})
+                ),
+                target,
+            )
 
 
 def test_weights_are_repeated_labels():

@@ -111,7 +111,9 @@ def check(forest):
 
 
 steps = st.lists(
-    st.tuples(st.sampled_from(["learn", "learn", "one", "forget", "oldest"]), st.integers(1, 12)), min_size=1, max_size=12
+    st.tuples(st.sampled_from(["learn", "learn", "one", "forget", "oldest"]), st.integers(1, 12)),
+    min_size=1,
+    max_size=12,
 )
 
 

@@ -187,11 +187,7 @@ def carry_out(tree, work, budget):
         k = np.int64(tree.queue[0].leaf)
         n = np.int64(tree.leaves[k].n_points)
         state = tree.state[0]
-        if (
-            n > work.rows.shape[0]
-            or state.n_cuts + n > tree.cuts.shape[0]
-            or state.n_leaves + n > tree.leaves.shape[0]
-        ):
+        if n > work.rows.shape[0] or state.n_cuts + n > tree.cuts.shape[0] or state.n_leaves + n > tree.leaves.shape[0]:
             return n
         unschedule(tree, k)
         load_points(tree, k, work, np.int64(0))

@@ -4,7 +4,7 @@ Two kinds of functions: an `entry` is called from Python, a `kernel` from an ent
 they are given and allocate nothing, so numba's reference counting is left out: with it, building took 1.4 times as long,
 and two threads spent their time on each other's counters. A kernel has no way in from Python, which halves the time
 to compile it. An `inlined` kernel is a small one: a tree is some eighty words, and passing them on the stack costs more
-than what small kernels do.
+than what small kernels do. A `pasted` kernel is a part of another that has one caller: it is never compiled by itself.
 
 Whole numbers are int64 in every signature, except slots, which are int32: one type each, so each kernel compiles once.
 Numba gives a literal argument a type of its own: large kernels are called with ``np.int64(0)``, not ``0``.
@@ -12,10 +12,15 @@ Numba gives a literal argument a type of its own: large kernels are called with 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numba
 
-_options = {"nogil": True, "cache": True, "error_model": "numpy", "_nrt": False}
+_options: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "_nrt": False}
 
-entry = numba.njit(**_options)
-kernel = numba.njit(**_options, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-inlined = numba.njit(**_options, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
+_within: dict[str, Any] = {**_options, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+entry: Any = numba.njit(**_options)
+kernel: Any = numba.njit(**_within)
+inlined: Any = numba.njit(**_within, forceinline=True)
+pasted: Any = numba.njit(**_options, inline="always")

@@ -9,7 +9,7 @@ import math
 
 from ._compile import inlined, kernel
 from ._layout import ISOTROPIC, PAIRS
-from ._random import draw_exponential, draw_normal, draw_uniform
+from ._random import draw_normal, draw_uniform
 
 # Points so close that rounding hides the cut between them are not cut: a set is given up after this many candidates
 # in a row that miss it. Pairs keep at least 0.7 of theirs, so for them this never happens by chance (0.3^1000).

@@ -6,7 +6,7 @@ import numpy as np
 
 from ._boxes import bound_rows, round_down, round_up
 from ._build import draw_split
-from ._compile import entry, inlined, kernel
+from ._compile import entry, inlined, kernel, pasted
 from ._layout import NOTHING
 from ._nodes import (
     attach,
@@ -97,7 +97,7 @@ def join_child(tree, ref, own, first, z):
         slot = tree.links[slot]
 
 
-@kernel
+@pasted
 def shrink_boxes(tree, work, h, z):
     """Tighten the boxes along ``work.path[:h]``, from below, now that ``z`` is gone."""
     for step in range(h - 1, -1, -1):
@@ -110,7 +110,7 @@ def shrink_boxes(tree, work, h, z):
         copy_bounds(tree, v)
 
 
-@kernel
+@pasted
 def shrink_pending(tree, work, v, z):
     """Make the pending cut and the box of leaf ``v`` right for the points that are left."""
     k = leaf_of(tree, v)
@@ -129,7 +129,7 @@ def shrink_pending(tree, work, v, z):
     set_box(tree, v, work.box)
 
 
-@kernel
+@pasted
 def merge_children(tree, v, parent, side):
     """Make node ``v``, with too few points to be cut, a leaf. Both children are small leaves."""
     k = ~child_of(tree, v, 0)
@@ -153,7 +153,7 @@ def small_leaf_points(tree, ref):
     return 2**31 if ref >= 0 else np.int64(tree.leaves[~ref].n_points)
 
 
-@kernel
+@pasted
 def forget_point(tree, work, slot, z):
     """Take the row ``slot``, at ``z``, out of the tree.
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ._boxes import bound_rows
 from ._build import build, carry_out, push_parts, push_task, share_out
-from ._compile import entry, inlined, kernel
+from ._compile import entry, inlined, kernel, pasted
 from ._cuts import PATIENCE, candidate_rate, draw_between, draw_candidate, height, segment_rate
 from ._layout import LANES, NOTHING
 from ._nodes import (
@@ -35,7 +35,6 @@ from ._queue import schedule, unschedule
 from ._random import draw_exponential
 from ._walk import warm_up
 
-
 # So few rows of a chunk in one place are inserted one by one.
 FEW = 8
 
@@ -58,7 +57,7 @@ def unload_leaf(tree, work, ref):
     return np.int64(tree.leaves[k].n_points)
 
 
-@inlined
+@pasted
 def find_separation(tree, work, h, z, r, t0, t_end):
     """The first cut between t0 and t_end that parts ``z`` from all points of a node of ``work.path[:h]``.
 
@@ -88,7 +87,7 @@ def find_separation(tree, work, h, z, r, t0, t_end):
     return math.inf, -1, False
 
 
-@inlined
+@pasted
 def insert_point(tree, work, slot, z, parent, side, t0, budget):
     """Add the row ``slot``, at ``z``, to the subtree below ``parent``, whose time starts at t0.
 
@@ -176,7 +175,7 @@ def join_boxes(tree, v, box):
         box[1, k] = max(box[1, k], np.float64(own[1, k]))
 
 
-@inlined
+@pasted
 def find_chunk_separation(tree, work, chunk, start, end, v, t0):
     """The first cut after t0, before the cut of node ``v``, that parts some of the chunk's rows from all of ``v``.
 
@@ -253,11 +252,11 @@ def wait(chunk, q, row, parent, side, t0):
     chunk.lane_times[q] = t0
 
 
-@kernel
+@pasted
 def extend(forest, m, work, chunk, n, budget):
     """Add the first n rows of the chunk to tree m (design, section 4)."""
     tree = tree_of(forest, m)
-    waiting = 0
+    waiting = np.int64(0)
     push_task(chunk, 0, 0, n, -1, 0, 0.0)
     top = 0
     while top >= 0:
@@ -272,7 +271,7 @@ def extend(forest, m, work, chunk, n, budget):
                 waiting += 1
                 if waiting == LANES:
                     insert_waiting(forest, m, work, chunk, waiting, budget)
-                    waiting = 0
+                    waiting = np.int64(0)
             continue
         if ref < 0:  # nothing, or too few points to be cut: built afresh with the new ones
             n = np.int64(0) if ref == NOTHING else unload_leaf(tree, work, ref)
@@ -291,9 +290,7 @@ def extend(forest, m, work, chunk, n, budget):
             copy_bounds(tree, w)
             attach(tree, w, 1 if near else 0, ref)
             attach(tree, parent, side, w)
-            middle = share_out(
-                tree.family, tree.cuts[w], tree.boxes[w, -1], chunk.rows, chunk.slots, start, end
-            )
+            middle = share_out(tree.family, tree.cuts[w], tree.boxes[w, -1], chunk.rows, chunk.slots, start, end)
             far_start, far_end = (start, middle) if near else (middle, end)
             load_chunk(chunk, far_start, far_end, work, np.int64(0))
             build(tree, work, np.int64(0), far_end - far_start, w, np.int64(not near), t, budget)
@@ -314,9 +311,7 @@ def extend(forest, m, work, chunk, n, budget):
                 copy_bounds(tree, ref)
                 schedule(tree, t, ref, k)
             continue
-        middle = share_out(
-            tree.family, tree.cuts[ref], tree.boxes[ref, -1], chunk.rows, chunk.slots, start, end
-        )
+        middle = share_out(tree.family, tree.cuts[ref], tree.boxes[ref, -1], chunk.rows, chunk.slots, start, end)
         if middle == start or middle == end:
             top += 1
             push_task(chunk, top, start, end, ref, 1 if middle == start else 0, tree.cuts[ref].time)

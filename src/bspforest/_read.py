@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ._compile import entry, inlined
 from ._layout import NOTHING
 from ._nodes import scale_row
 from ._walk import walk_rows, walk_trees
+
 
 @inlined
 def add_leaf(n_classes, values, hard, out):

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any, TextIO
 
 # Below this many (row, tree) pairs, about a hundredth of a second, starting threads costs more than it gains.
@@ -20,7 +21,7 @@ def run_parts(call: Callable[[int, int], Any], n: int, n_threads: int, work: int
     if n_threads <= 1 or n <= 1 or work < WORTH_THREADS:
         return [call(0, n)]
     ends = [n * k // n_threads for k in range(n_threads + 1)]
-    parts = [(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True) if a < b]
+    parts = [(a, b) for a, b in pairwise(ends) if a < b]
     with ThreadPoolExecutor(len(parts)) as pool:
         return list(pool.map(lambda part: call(*part), parts))
 
@@ -46,7 +47,10 @@ def undivided() -> Iterator[None]:
 
 
 class Progress:
-    """A progress bar on standard error, drawn at most ten times a second; silent unless ``enabled``."""
+    """A progress bar on standard error, silent unless ``enabled``.
+
+    On a terminal it is drawn anew ten times a second at most; elsewhere, as in a log, a line every ten seconds.
+    """
 
     def __init__(self, total: int, label: str, unit: str, *, enabled: bool, stream: TextIO | None = None) -> None:
         self.total = total
@@ -56,6 +60,8 @@ class Progress:
         self.done = 0
         self._stream = stream
         self._start = self._drawn = time.monotonic()
+        self._terminal = (stream or sys.stderr).isatty() if enabled else False
+        self._interval = 0.1 if self._terminal else 10.0
         self._lock = threading.Lock()
 
     def advance(self, n: int, note: str = "") -> None:
@@ -65,7 +71,7 @@ class Progress:
         with self._lock:
             self.done += n
             now = time.monotonic()
-            if now - self._drawn > 0.1 or self.done >= self.total:
+            if now - self._drawn > self._interval or self.done >= self.total:
                 self._drawn = now
                 self._draw(now - self._start, note)
 
@@ -75,12 +81,11 @@ class Progress:
         bar = "#" * round(30 * share)
         rate = self.done / max(seconds, 1e-9)
         left = (self.total - self.done) / rate if rate > 0 else 0.0
-        stream.write(
-            f"\r{self.label} [{bar:<30}] {self.done:,}/{self.total:,} {self.unit}"
-            f"  {rate:,.0f}/s  {left:.0f} s left  {note}\033[K"
-        )
-        if self.done >= self.total:
-            stream.write("\n")
+        line = f"{self.label} [{bar:<30}] {self.done:,}/{self.total:,} {self.unit}  {rate:,.0f}/s  {left:.0f} s left  {note}"
+        if self._terminal:
+            stream.write(f"\r{line}\033[K")
+        if not self._terminal or self.done >= self.total:
+            stream.write("\n" if self._terminal else f"{line}\n")
         stream.flush()
 
 

@@ -64,7 +64,7 @@ class OnlineForest:
         budget: Callable[[int], float],
         min_samples_split: int,
         redraw: bool,
-        scaling: str | None | tuple[np.ndarray, np.ndarray],
+        scaling: str | tuple[np.ndarray, np.ndarray] | None,
         window: int | None,
         seed: np.random.SeedSequence,
     ) -> None:

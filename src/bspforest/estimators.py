@@ -369,11 +369,11 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
     >>> X, y = make_friedman1(2000, random_state=0)
     >>> forest = BSPForestRegressor(random_state=0).fit(X[:1000], y[:1000])
     >>> round(forest.score(X[1500:], y[1500:]), 2)
-    SCORE1
+    0.65
     >>> forest.partial_fit(X[1000:1500], y[1000:1500]).n_samples_
     1500
     >>> round(forest.score(X[1500:], y[1500:]), 2)
-    SCORE2
+    0.67
     """
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -414,9 +414,7 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
     def _check_Xy(self, X: Any, y: Any, *, reset: bool, min_rows: int = 1) -> tuple[np.ndarray, np.ndarray]:
         X = self._check_rows(X, reset=reset, min_rows=min_rows)
         if y is None:
-            raise ValueError(
-                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
-            )
+            raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
         if not (type(y) is np.ndarray and y.dtype == np.float64 and y.ndim == 1 and len(y) == len(X)):
             y = column_or_1d(y, dtype=np.float64, warn=True)
             check_consistent_length(X, y)
@@ -545,7 +543,7 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
     >>> for start in range(0, 1500, 100):
     ...     forest = forest.partial_fit(X[start:start + 100], y[start:start + 100], classes=range(10))
     >>> round(forest.score(X[1500:], y[1500:]), 2)
-    SCORE3
+    0.91
     >>> forest.forget(range(500)).n_samples_
     1000
     """
@@ -639,9 +637,7 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
 
     def _check_labels(self, X: np.ndarray, y: Any) -> np.ndarray:
         if y is None:
-            raise ValueError(
-                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
-            )
+            raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
         if not (type(y) is np.ndarray and y.ndim == 1 and len(y) == len(X)):
             y = column_or_1d(y, warn=True)
             check_consistent_length(X, y)
@@ -704,4 +700,4 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
 
 
 for _class in (BSPForestRegressor, BSPForestClassifier):
-    _class.__doc__ = _class.__doc__.replace("PARAMETERS", _PARAMETERS)
+    _class.__doc__ = str(_class.__doc__).replace("PARAMETERS", _PARAMETERS)
