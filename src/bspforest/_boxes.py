@@ -29,18 +29,20 @@ def round_up(z):
 @kernel
 def bound_rows(rows, start, end, box):
     """The box of some rows. Four columns at a time in registers: 2.5 ns a row of 8, against 10 a column at a time."""
-    d = rows.shape[1]
-    q = 0
-    while q + 4 <= d:
+    d = np.uint64(rows.shape[1])
+    q = np.uint64(0)
+    start, end = np.uint64(start), np.uint64(end)
+    one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+    while q + four <= d:
         l0 = h0 = rows[start, q]
-        l1 = h1 = rows[start, q + 1]
-        l2 = h2 = rows[start, q + 2]
-        l3 = h3 = rows[start, q + 3]
-        for s in range(start + 1, end):
+        l1 = h1 = rows[start, q + one]
+        l2 = h2 = rows[start, q + two]
+        l3 = h3 = rows[start, q + three]
+        for s in range(start + one, end):
             z0 = rows[s, q]
-            z1 = rows[s, q + 1]
-            z2 = rows[s, q + 2]
-            z3 = rows[s, q + 3]
+            z1 = rows[s, q + one]
+            z2 = rows[s, q + two]
+            z3 = rows[s, q + three]
             l0 = z0 if z0 < l0 else l0
             l1 = z1 if z1 < l1 else l1
             l2 = z2 if z2 < l2 else l2
@@ -50,23 +52,23 @@ def bound_rows(rows, start, end, box):
             h2 = z2 if z2 > h2 else h2
             h3 = z3 if z3 > h3 else h3
         box[0, q] = l0
-        box[0, q + 1] = l1
-        box[0, q + 2] = l2
-        box[0, q + 3] = l3
+        box[0, q + one] = l1
+        box[0, q + two] = l2
+        box[0, q + three] = l3
         box[1, q] = h0
-        box[1, q + 1] = h1
-        box[1, q + 2] = h2
-        box[1, q + 3] = h3
-        q += 4
+        box[1, q + one] = h1
+        box[1, q + two] = h2
+        box[1, q + three] = h3
+        q += four
     while q < d:
         low = high = rows[start, q]
-        for s in range(start + 1, end):
+        for s in range(start + one, end):
             z = rows[s, q]
             low = z if z < low else low
             high = z if z > high else high
         box[0, q] = low
         box[1, q] = high
-        q += 1
+        q += one
 
 
 @inlined

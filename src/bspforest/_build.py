@@ -28,18 +28,19 @@ from ._random import draw_exponential
 
 @inlined
 def swap_rows(rows, slots, s, t):
-    d = rows.shape[1]
-    q = 0
-    while q + 4 <= d:
-        x0, x1, x2, x3 = rows[s, q], rows[s, q + 1], rows[s, q + 2], rows[s, q + 3]
-        y0, y1, y2, y3 = rows[t, q], rows[t, q + 1], rows[t, q + 2], rows[t, q + 3]
-        rows[s, q], rows[s, q + 1], rows[s, q + 2], rows[s, q + 3] = y0, y1, y2, y3
-        rows[t, q], rows[t, q + 1], rows[t, q + 2], rows[t, q + 3] = x0, x1, x2, x3
-        q += 4
+    d = np.uint64(rows.shape[1])
+    q = np.uint64(0)
+    one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+    while q + four <= d:
+        x0, x1, x2, x3 = rows[s, q], rows[s, q + one], rows[s, q + two], rows[s, q + three]
+        y0, y1, y2, y3 = rows[t, q], rows[t, q + one], rows[t, q + two], rows[t, q + three]
+        rows[s, q], rows[s, q + one], rows[s, q + two], rows[s, q + three] = y0, y1, y2, y3
+        rows[t, q], rows[t, q + one], rows[t, q + two], rows[t, q + three] = x0, x1, x2, x3
+        q += four
     while q < d:
         x0, y0 = rows[s, q], rows[t, q]
         rows[s, q], rows[t, q] = y0, x0
-        q += 1
+        q += one
     slot = slots[s]
     slots[s] = slots[t]
     slots[t] = slot
@@ -62,18 +63,19 @@ def share_out(family, cut, normal, rows, slots, start, end):
                 t -= 1
             if s >= t:
                 return s
-            swap_rows(rows, slots, s, t)
+            swap_rows(rows, slots, np.uint64(s), np.uint64(t))
             s += 1
             t -= 1
-    i, j, a, b = cut.i, cut.j, cut.a, cut.b
+    # Unsigned indices: numba need not ask whether they count from the end.
+    i, j, a, b = np.uint64(cut.i), np.uint64(cut.j), cut.a, cut.b
     while True:
-        while s <= t and a * rows[s, i] + b * rows[s, j] <= p:
+        while s <= t and a * rows[np.uint64(s), i] + b * rows[np.uint64(s), j] <= p:
             s += 1
-        while s <= t and a * rows[t, i] + b * rows[t, j] > p:
+        while s <= t and a * rows[np.uint64(t), i] + b * rows[np.uint64(t), j] > p:
             t -= 1
         if s >= t:
             return s
-        swap_rows(rows, slots, s, t)
+        swap_rows(rows, slots, np.uint64(s), np.uint64(t))
         s += 1
         t -= 1
 

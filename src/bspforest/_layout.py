@@ -192,10 +192,11 @@ def allocate(
 def resize_trees(array: np.ndarray, capacity: int) -> np.ndarray:
     """``array`` with ``capacity`` entries a tree, what fits of the old ones kept. The old array is no longer valid.
 
-    Growing happens in place, so that a large forest is never held twice.
+    Growing a little happens in place, so that a large forest is never held twice; growing a lot does not, because numpy
+    would fill the new part with zeros.
     """
     n_trees, old = array.shape[:2]
-    if capacity <= old or not array.flags.owndata:
+    if capacity <= old or capacity > 2 * old or not array.flags.owndata:
         new = np.empty((n_trees, capacity, *array.shape[2:]), dtype=array.dtype)
         kept = min(old, capacity)
         for m in range(n_trees):  # tree by tree: pages beyond what is kept stay untouched

@@ -267,59 +267,59 @@ class OnlineForest:
         """Build all trees from the rows held."""
         slots = self.table.held_slots()
         self.budget = budget
-        n, m = len(slots), self.n_trees
-        share = n / m
-        start = 0
+        n = len(slots)
+        todo = list(range(self.n_trees))
         if self.arrays.cuts.shape[1] < n // 2 or self.arrays.leaves.shape[1] < n // 2:
-            start = self._probe(slots, budget)
-            progress.advance(n // m)
-        done = self.n_threads
-        failed = list(range(start, m))
-        while failed:
-            trees = failed
-
-            def build(a: int, b: int, trees: list[int] = trees) -> list[int]:
-                work = layout.make_work(n, self.n_features, 1)
-                missing = []
-                for k in range(a, b):
-                    if build_trees(self.arrays, work, trees[k], trees[k] + 1, slots, budget) == trees[k]:
-                        missing.append(trees[k])
-                    else:
-                        progress.advance(int(share * (trees[k] + 1)) - int(share * trees[k]))
-                return missing
-
-            results = run_parts(build, len(trees), done, n * len(trees))
-            failed = [tree for part in results for tree in part]
-            if failed:
+            todo = todo[self._probe(slots, budget, progress) :]
+        while todo:
+            todo = self._build_some(self.arrays, todo, slots, budget, progress)
+            if todo:  # those that lacked room
                 self.arrays = layout.resize_cuts(self.arrays, int(1.2 * self.arrays.cuts.shape[1]) + 64)
                 self.arrays = layout.resize_leaves(self.arrays, int(1.2 * self.arrays.leaves.shape[1]) + 64)
         self._held_at_scaling = self.n_held
         self._learned_since = 0
 
-    def _probe(self, slots: np.ndarray, budget: float) -> int:
-        """Build the first tree with all the room it could need; then make room for the others to be like it."""
+    def _build_some(
+        self, arrays: Forest, trees: list[int], slots: np.ndarray, budget: float, progress: Progress
+    ) -> list[int]:
+        """Build some trees in threads; those for which there was no room."""
         n = len(slots)
+        share = n / self.n_trees  # of the rows, for the progress bar
+
+        def build(a: int, b: int) -> list[int]:
+            work = layout.make_work(n, self.n_features, 1)
+            missing = []
+            for m in trees[a:b]:
+                if build_trees(arrays, work, m, m + 1, slots, budget) == m:
+                    missing.append(m)
+                else:
+                    progress.advance(int(share * (m + 1)) - int(share * m))
+            return missing
+
+        parts = run_parts(build, len(trees), self.n_threads, n * len(trees))
+        return [m for part in parts for m in part]
+
+    def _probe(self, slots: np.ndarray, budget: float, progress: Progress) -> int:
+        """Build the first trees, one a thread, with all the room they could need; make room for the others to be like them.
+
+        How many trees are built.
+        """
+        n = len(slots)
+        k = min(self.n_threads, self.n_trees)
         per_tree = ("state", "cuts", "boxes", "leaves", "values", "queue", "links")
-        one = self.arrays._replace(**{name: getattr(self.arrays, name)[:1].copy() for name in per_tree})
-        one = layout.resize_leaves(layout.resize_cuts(one, n + 1), n + 1)
-        build_trees(one, layout.make_work(n, self.n_features, 1), 0, 1, slots, budget)
-        n_cuts, n_leaves = int(one.state["n_cuts"][0]), int(one.state["n_leaves"][0])
-        empty = self.arrays._replace(
-            cuts=self.arrays.cuts[:, :1].copy(),
-            boxes=self.arrays.boxes[:, :1].copy(),
-            leaves=self.arrays.leaves[:, :1].copy(),
-            values=self.arrays.values[:, :1].copy(),
-        )
+        first = self.arrays._replace(**{name: getattr(self.arrays, name)[:k].copy() for name in per_tree})
+        first = layout.resize_leaves(layout.resize_cuts(first, n + 1), n + 1)
+        self._build_some(first, list(range(k)), slots, budget, progress)
+        n_cuts, n_leaves = int(first.state["n_cuts"].max()), int(first.state["n_leaves"].max())
+        small = {name: getattr(self.arrays, name)[:, :1].copy() for name in ("cuts", "boxes", "leaves", "values")}
         slack = 1.02 if n > 10_000 else 1.1
-        self.arrays = layout.resize_leaves(
-            layout.resize_cuts(empty, int(slack * n_cuts) + 16), int(slack * n_leaves) + 16
-        )
+        self.arrays = layout.resize_cuts(self.arrays._replace(**small), int(slack * n_cuts) + 16)
+        self.arrays = layout.resize_leaves(self.arrays, int(slack * n_leaves) + 16)
         for name, used in (("cuts", n_cuts), ("boxes", n_cuts), ("leaves", n_leaves), ("values", n_leaves)):
-            getattr(self.arrays, name)[0, :used] = getattr(one, name)[0, :used]
-        self.arrays.queue[0] = one.queue[0]
-        self.arrays.links[0] = one.links[0]
-        self.arrays.state[0] = one.state[0]
-        return 1
+            getattr(self.arrays, name)[:k, :used] = getattr(first, name)[:, :used]
+        for name in ("queue", "links", "state"):
+            getattr(self.arrays, name)[:k] = getattr(first, name)
+        return k
 
     def _set_scaling(self, X: np.ndarray) -> None:
         low, high = X.min(axis=0), X.max(axis=0)

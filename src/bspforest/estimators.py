@@ -128,7 +128,7 @@ class BSPForest(BaseEstimator):
     def _check_weights(self, sample_weight: Any, X: np.ndarray) -> np.ndarray:
         if sample_weight is None:
             return np.ones(len(X))
-        if len(X) and not np.any(sample_weight):
+        if len(X) and not np.asarray(sample_weight).any():
             raise ValueError("sample_weight is zero for every row; at least one must be positive")
         w = _check_sample_weight(sample_weight, X, dtype=np.float64)
         if len(w) and w.min() < 0:
