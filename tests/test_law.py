@@ -1,12 +1,13 @@
 """The forest has the law it claims, whichever way its rows came (design: sections 1 to 5).
 
-Seeds are fixed, so these tests never flicker; with 10,000 trees or more they have power. Each was seen to fail when the law
-was broken on purpose:
+Seeds are fixed, so these tests never flicker; with 10,000 trees or more they have power. They were seen to fail when the
+law was broken on purpose:
 
-- thinning dropped (the time of a rejected candidate does not count): root times, pairs in every route, shapes;
-- the next cut drawn anew at each arrival (``refinement="redraw"``): pairs and shapes for "single", see the last test;
-- a box loosened (an unsure box taken for a yes): pairs and shapes for "single", "chunks", "forget", "window";
-- a pending cut kept although it parts nothing any more after forgetting: root times for "forget" and "window".
+- thinning dropped (the time of rejected candidates not counted): all root times; pairs in every route, for both families that
+  thin; some shapes;
+- a box loosened (an unsure box taken for a yes): root times, pairs and shapes in every route but the batch;
+- a pending cut kept although, after forgetting, it parts nothing any more: root times for "forget" and "window";
+- the next cut drawn anew at each arrival, which is ``refinement="redraw"``: the last test.
 """
 
 from __future__ import annotations
@@ -42,6 +43,23 @@ def test_pairs_share_a_leaf_as_often_as_they_should(route, cuts, d, tau):
     z = (seen - expected) / np.sqrt(expected * (1 - expected) / N_TREES)
     assert np.abs(z).max() < 4.5
     assert abs(z.mean()) < 3  # pairs are correlated: the mean is not much tighter than one of them
+
+
+@pytest.mark.parametrize("d", [2, 4])
+@pytest.mark.parametrize("cuts", laws.FAMILIES)
+def test_pairs_after_large_chunks(cuts, d):
+    """The same with 40 points in chunks that go down the tree together: larger than `bspforest._learn.FEW`."""
+    tau = 0.6 / d
+    X = np.random.default_rng(d).random((40, d))
+    forest = laws.make(X, N_TREES, cuts=cuts, budget=tau, seed=d)
+    for start, end in ((0, 6), (6, 25), (25, 40)):
+        laws.learn(forest, X[start:end])
+    a, b = np.triu_indices(len(X), 1)
+    seen = laws.together(forest, X)[a, b]
+    expected = np.array([np.exp(-tau * laws.segment_rate(cuts, X[i] - X[j])) for i, j in zip(a, b, strict=True)])
+    z = (seen - expected) / np.sqrt(expected * (1 - expected) / N_TREES)
+    assert np.abs(z).max() < 5  # of 780 pairs
+    assert abs(z.mean()) < 3
 
 
 @pytest.mark.parametrize("min_split", [2, 4])
