@@ -1,7 +1,8 @@
 """Walking down trees, many at a time.
 
 A walk alone waits for memory at every step: a large tree does not fit a cache, and each node is known only when its
-parent has been read. Walks that take turns wait together: eight at a time are three times as fast.
+parent has been read. Walks that take turns wait together. (Measured in 64 MB: 140 ns for a read that waits for the one
+before, 8 ns for reads that do not.) Eight lanes predict 1.2 times as fast as four; sixteen are no better.
 """
 
 from __future__ import annotations
