@@ -176,6 +176,20 @@ def test_labels_of_any_size():
     assert np.isfinite(forest.predict(X)).all()
 
 
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_interrupted_fit_keeps_the_old_forest(n_jobs):
+    rows, target = rng.random((50_000, 3)), rng.random(50_000)
+    forest = regressor(n_estimators=500, n_jobs=n_jobs).fit(X, y)
+    before = forest.predict(X)
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        forest.fit(rows, target)
+    timer.join()
+    assert forest.n_samples_seen_ == 60
+    np.testing.assert_array_equal(forest.predict(X), before)
+
+
 def test_interrupt_leaves_a_consistent_forest():
     """Ctrl-C in the middle of a long partial_fit: all trees hold the same rows, n_samples_seen_ says how many."""
     rows, target = rng.random((200_000, 3)), rng.random(200_000)

@@ -16,14 +16,24 @@ from typing import Any, TextIO
 WORTH_THREADS = 10_000
 
 
-def run_parts(call: Callable[[int, int], Any], n: int, n_threads: int, work: int) -> list[Any]:
-    """``call(first, last)`` on up to ``n_threads`` parts of ``range(n)``; their results in order."""
+def run_parts(
+    call: Callable[[int, int], Any], n: int, n_threads: int, work: int, stop: threading.Event | None = None
+) -> list[Any]:
+    """``call(first, last)`` on up to ``n_threads`` parts of ``range(n)``; their results in order.
+
+    If that is interrupted, ``stop`` is set, for calls that look at it to end early.
+    """
     if n_threads <= 1 or n <= 1 or work < WORTH_THREADS:
         return [call(0, n)]
     ends = [n * k // n_threads for k in range(n_threads + 1)]
     parts = [(a, b) for a, b in pairwise(ends) if a < b]
     with ThreadPoolExecutor(len(parts)) as pool:
-        return list(pool.map(lambda part: call(*part), parts))
+        try:
+            return list(pool.map(lambda part: call(*part), parts))
+        except BaseException:
+            if stop is not None:
+                stop.set()
+            raise
 
 
 @contextmanager

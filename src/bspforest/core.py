@@ -6,7 +6,9 @@ files; it trusts its input (finite float64 rows, class indices from 0), which th
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import numpy as np
 
@@ -138,7 +140,8 @@ class OnlineForest:
         budgets = self._budgets(held, [min(size, len(X) - start) for start in starts])
         for start, budget in zip(starts, budgets, strict=True):
             part = slice(start, start + size)
-            with undivided():
+            # A new forest that is interrupted is of no use to anyone; all others are kept whole.
+            with undivided() if self.n_seen else nullcontext():
                 if start == skip > 0:
                     self.forget_oldest(self.n_held)
                     self.table.skip(skip)
@@ -285,18 +288,21 @@ class OnlineForest:
         """Build some trees in threads; those for which there was no room."""
         n = len(slots)
         share = n / self.n_trees  # of the rows, for the progress bar
+        stop = threading.Event()
 
         def build(a: int, b: int) -> list[int]:
             work = layout.make_work(n, self.n_features, 1)
             missing = []
             for m in trees[a:b]:
+                if stop.is_set():
+                    break
                 if build_trees(arrays, work, m, m + 1, slots, budget) == m:
                     missing.append(m)
                 else:
                     progress.advance(int(share * (m + 1)) - int(share * m))
             return missing
 
-        parts = run_parts(build, len(trees), self.n_threads, n * len(trees))
+        parts = run_parts(build, len(trees), self.n_threads, n * len(trees), stop)
         return [m for part in parts for m in part]
 
     def _probe(self, slots: np.ndarray, budget: float, progress: Progress) -> int:
