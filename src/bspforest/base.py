@@ -1,0 +1,305 @@
+"""What the classifier and the regressor share: parameters, checks of input, learning, forgetting."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, Self
+
+import joblib
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from ._threads import SILENT, Progress
+from .core import OnlineForest
+from .trees import TreeViews
+
+
+class _Minimax:
+    """n^(1/(d+2)), the rate of the paper's Theorem 3."""
+
+    def __init__(self, d: int, scale: float) -> None:
+        self.d, self.scale = d, scale
+
+    def __call__(self, n: int) -> float:
+        return self.scale * n ** (1.0 / (self.d + 2))
+
+
+class _Constant:
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def __call__(self, n: int) -> float:
+        return self.value
+
+
+class _Scaled:
+    """A user's budget, checked."""
+
+    def __init__(self, budget: Callable[[int], float], scale: float) -> None:
+        self.budget, self.scale = budget, scale
+
+    def __call__(self, n: int) -> float:
+        value = self.budget(n)
+        if not isinstance(value, Real) or math.isnan(value) or value < 0:
+            raise ValueError(f"budget must return a number of at least 0, but returned {value!r} for {n} rows")
+        return float(value) * self.scale
+
+
+def _describe(array: np.ndarray, row: int, column: int, names: np.ndarray | None) -> str:
+    what = "NaN" if np.isnan(array[row, column]) else "infinity"
+    name = f" ({names[column]!r})" if names is not None else ""
+    return f"Input X contains {what} in column {column}{name}, row {row}; finite numbers are expected."
+
+
+class BSPForest(BaseEstimator):
+    """What the classifier and the regressor share."""
+
+    _parameter_constraints: dict = {
+        "n_estimators": [Interval(Integral, 1, None, closed="left")],
+        "cuts": [StrOptions({"pairs", "axes", "isotropic"})],
+        "budget": [StrOptions({"minimax"}), Interval(Real, 0, None, closed="right"), callable],
+        "budget_scale": [Interval(Real, 0, None, closed="neither")],
+        "min_samples_split": [Interval(Integral, 2, None, closed="left")],
+        "refinement": [StrOptions({"exact", "redraw"})],
+        "scaling": [StrOptions({"minmax"}), None, tuple, list],
+        "window": [Interval(Integral, 1, None, closed="left"), None],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        n_estimators: int = 100,
+        *,
+        cuts: str = "pairs",
+        budget: str | float | Callable[[int], float] = "minimax",
+        budget_scale: float = 1.0,
+        min_samples_split: int = 4,
+        refinement: str = "exact",
+        scaling: Any = "minmax",
+        window: int | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.cuts = cuts
+        self.budget = budget
+        self.budget_scale = budget_scale
+        self.min_samples_split = min_samples_split
+        self.refinement = refinement
+        self.scaling = scaling
+        self.window = window
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------------------------------------------------------
+    # Input
+
+    def _check_finite(self, X: np.ndarray) -> np.ndarray:
+        finite = np.isfinite(X)
+        if not finite.all():
+            row, column = np.argwhere(~finite)[0]
+            raise ValueError(_describe(X, row, column, getattr(self, "feature_names_in_", None)))
+        return X
+
+    def _check_rows(self, X: Any, *, reset: bool, min_rows: int = 1) -> np.ndarray:
+        """X as float64 rows. Plain arrays take a short cut: validation costs more than learning a single row."""
+        if (
+            type(X) is np.ndarray
+            and not reset
+            and X.dtype == np.float64
+            and X.ndim == 2
+            and X.flags.c_contiguous
+            and X.shape[1] == self.n_features_in_
+            and len(X) >= min_rows
+            and not hasattr(self, "feature_names_in_")
+        ):
+            return self._check_finite(X)
+        X = validate_data(
+            self, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False, ensure_min_samples=min_rows
+        )
+        return self._check_finite(X)
+
+    def _check_weights(self, sample_weight: Any, X: np.ndarray) -> np.ndarray:
+        if sample_weight is None:
+            return np.ones(len(X))
+        if len(X) and not np.asarray(sample_weight).any():
+            raise ValueError("sample_weight is zero for every row; at least one must be positive")
+        w = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        if len(w) and w.min() < 0:
+            raise ValueError(f"sample_weight must not be negative, got {w.min()} in row {int(w.argmin())}")
+        return w
+
+    def _check_range(self, X: np.ndarray) -> None:
+        """Refuse columns whose range overflows, before anything is changed."""
+        if not len(X) or self.scaling != "minmax" or np.abs(X).max() < 8e307:
+            return
+        slots = self._forest.table.held_slots()
+        all_rows = np.concatenate([X, self._forest.arrays.rows[slots]])
+        with np.errstate(over="ignore"):
+            wide = ~np.isfinite(all_rows.max(axis=0) - all_rows.min(axis=0))
+        if wide.any():
+            column = int(np.argmax(wide))
+            raise ValueError(f"the range of column {column} of X overflows float64; scale it down first")
+
+    def _make_budget(self, d: int) -> Callable[[int], float]:
+        if self.budget == "minimax":
+            return _Minimax(d, float(self.budget_scale))
+        if callable(self.budget):
+            return _Scaled(self.budget, float(self.budget_scale))
+        return _Constant(float(self.budget) * float(self.budget_scale))
+
+    def _make_scaling(self, d: int) -> Any:
+        if self.scaling is None or isinstance(self.scaling, str):
+            return self.scaling
+        if len(self.scaling) != 2:
+            raise ValueError(f"scaling must be 'minmax', None or a pair (low, high), got {len(self.scaling)} entries")
+        low, high = (np.array(np.broadcast_to(np.asarray(side, dtype=np.float64), d)) for side in self.scaling)
+        bad = ~(np.isfinite(low) & np.isfinite(high) & (low < high))
+        if bad.any():
+            k = int(np.argmax(bad))
+            raise ValueError(f"scaling: low must be below high, but column {k} has low={low[k]}, high={high[k]}")
+        return low, high
+
+    def _make_forest(self, n_classes: int) -> None:
+        d = self.n_features_in_
+        budget, scaling = self._make_budget(d), self._make_scaling(d)
+        seed = check_random_state(self.random_state).randint(0, 2**32, size=4, dtype=np.uint32)
+        self._forest = OnlineForest(
+            d,
+            n_trees=self.n_estimators,
+            n_classes=n_classes,
+            cuts=self.cuts,
+            budget=budget,
+            min_samples_split=self.min_samples_split,
+            redraw=self.refinement == "redraw",
+            scaling=scaling,
+            window=self.window,
+            seed=np.random.SeedSequence(seed.tolist()),
+        )
+
+    # ------------------------------------------------------------------------------------------------------------------
+    # Learning and forgetting
+
+    def _fit_new(self, X: np.ndarray, y: np.ndarray, w: np.ndarray, n_classes: int) -> Self:
+        """Learn in a new forest; if that fails or is interrupted, the old one stays."""
+        before = self.__dict__.pop("_forest", None)
+        try:
+            self._make_forest(n_classes)
+            return self._learn(X, y, w)
+        except BaseException:
+            self.__dict__.pop("_forest", None)
+            if before is not None:
+                self._forest = before
+            raise
+
+    def _learn(self, X: np.ndarray, y: np.ndarray, w: np.ndarray) -> Self:
+        self._check_range(X)
+        self._set_threads()
+        progress = Progress(len(X), type(self).__name__, "rows", enabled=True) if self.verbose else SILENT
+        self._forest.learn(X, y, w, progress)
+        return self
+
+    def _set_threads(self) -> None:
+        self._forest.n_threads = 1 if self.n_jobs is None else joblib.effective_n_jobs(self.n_jobs)
+
+    def forget(self, ids: Any) -> Self:
+        """Forget rows exactly: what is left is distributed as if they had never been seen.
+
+        Parameters
+        ----------
+        ids : int or array-like of int
+            Rows counted in order of arrival, from 0.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        given = np.atleast_1d(np.asarray(ids))
+        if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+            raise ValueError(f"ids must be whole numbers in one dimension, got {given.dtype} of shape {given.shape}")
+        wanted = given.astype(np.int64)
+        n_seen = self.n_samples_seen_
+        if wanted.size and (wanted.min() < 0 or wanted.max() >= n_seen):
+            bad = wanted[(wanted < 0) | (wanted >= n_seen)][0]
+            raise ValueError(f"unknown id {bad}: rows seen so far have ids 0 to {n_seen - 1}")
+        gone = wanted[self._forest.table.slots_of(wanted) < 0]
+        if gone.size:
+            raise ValueError(f"id {gone[0]} is already forgotten")
+        values, counts = np.unique(wanted, return_counts=True)
+        if (counts > 1).any():
+            raise ValueError(f"id {values[counts > 1][0]} is given more than once")
+        self._set_threads()
+        self._forest.forget(wanted)
+        return self
+
+    # ------------------------------------------------------------------------------------------------------------------
+    # Asking
+
+    def _ready(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        X = self._check_rows(X, reset=False)
+        if self._forest.n_held == 0:
+            raise ValueError(
+                f"this {type(self).__name__} holds no rows: all it learned is forgotten. Call partial_fit with rows first."
+            )
+        self._set_threads()
+        return X
+
+    def apply(self, X: Any) -> np.ndarray:
+        """The leaf of each row in each tree: node numbers of ``trees_``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_estimators)
+        """
+        leaves = self._forest_of(X)
+        for m, tree in enumerate(self.trees_):
+            leaves[:, m] = tree.node_of_leaf[leaves[:, m]]
+        return leaves
+
+    def _forest_of(self, X: Any) -> np.ndarray:
+        X = self._ready(X)
+        return self._forest.find_leaves(X)
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Rows learned since the last call of fit, forgotten ones included."""
+        return self._core().n_seen
+
+    @property
+    def n_samples_(self) -> int:
+        """Rows held."""
+        return self._core().n_held
+
+    @property
+    def budget_(self) -> float:
+        """The budget in use."""
+        return self._core().budget
+
+    @property
+    def trees_(self) -> TreeViews:
+        """The trees as arrays: see `bspforest.trees.TreeView`."""
+        return TreeViews(self._core())
+
+    def _core(self) -> OnlineForest:
+        try:
+            return self._forest
+        except AttributeError:
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet") from None
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_forest")
