@@ -98,6 +98,21 @@ def test_a_failed_fit_keeps_the_old_forest():
     np.testing.assert_array_equal(forest.predict(X), before)
 
 
+def test_a_failed_fit_keeps_the_old_features_and_classes():
+    """Kernels trust the number of features: it must stay that of the forest that stays."""
+    forest = regressor().fit(X, y)
+    with pytest.raises(ValueError, match="negative"):
+        forest.fit(X[:, :1], y, sample_weight=-np.ones(60))
+    assert forest.n_features_in_ == 3
+    with pytest.raises(ValueError, match="1 features, but BSPForestRegressor is expecting 3"):
+        forest.predict(X[:, :1])
+    labelled = BSPForestClassifier(5, random_state=0).fit(X, y > 0.5)
+    with pytest.raises(ValueError, match="zero for every row"):
+        labelled.fit(X[:, :2], np.arange(60), sample_weight=np.zeros(60))
+    assert labelled.n_features_in_ == 3
+    assert labelled.predict_proba(X).shape == (60, len(labelled.classes_)) == (60, 2)
+
+
 def test_classes():
     forest = BSPForestClassifier(5, random_state=0)
     with pytest.raises(ValueError, match="classes must be passed"):

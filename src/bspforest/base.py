@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -140,7 +141,7 @@ class BSPForest(BaseEstimator):
 
     def _check_range(self, X: np.ndarray) -> None:
         """Refuse columns whose range overflows, before anything is changed."""
-        if not len(X) or self.scaling != "minmax" or np.abs(X).max() < 8e307:
+        if not len(X) or self._forest.scaling != "minmax" or np.abs(X).max() < 8e307:
             return
         slots = self._forest.table.held_slots()
         all_rows = np.concatenate([X, self._forest.arrays.rows[slots]])
@@ -190,15 +191,19 @@ class BSPForest(BaseEstimator):
     # Learning and forgetting
 
     def _fit_new(self, X: np.ndarray, y: np.ndarray, w: np.ndarray, n_classes: int) -> Self:
-        """Learn in a new forest; if that fails or is interrupted, the old one stays."""
-        before = self.__dict__.pop("_forest", None)
+        """Learn in a new forest. To be called within `_or_as_before`."""
+        self._make_forest(n_classes)
+        return self._learn(X, y, w)
+
+    @contextmanager
+    def _or_as_before(self) -> Iterator[None]:
+        """If the block fails or is interrupted, every attribute is as it was: the old forest, its features, its classes."""
+        before = dict(self.__dict__)
         try:
-            self._make_forest(n_classes)
-            return self._learn(X, y, w)
+            yield
         except BaseException:
-            self.__dict__.pop("_forest", None)
-            if before is not None:
-                self._forest = before
+            self.__dict__.clear()
+            self.__dict__.update(before)
             raise
 
     def _learn(self, X: np.ndarray, y: np.ndarray, w: np.ndarray) -> Self:

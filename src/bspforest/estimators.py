@@ -100,9 +100,9 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         -------
         self
         """
-        X, y = self._check_Xy(X, y, reset=True)
-        w = self._check_weights(sample_weight, X)
-        return self._fit_new(X, y, w, 0)
+        with self._or_as_before():
+            X, y = self._check_Xy(X, y, reset=True)
+            return self._fit_new(X, y, self._check_weights(sample_weight, X), 0)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn more rows. Parameters as for `fit`; X may be empty.
@@ -113,12 +113,9 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         """
         first = not hasattr(self, "_forest")
         if first:
-            self._validate_params()
-        X, y = self._check_Xy(X, y, reset=first, min_rows=1 if first else 0)
-        w = self._check_weights(sample_weight, X)
-        if first:
-            return self._fit_new(X, y, w, 0)
-        return self._learn(X, y, w)
+            return self.fit(X, y, sample_weight)
+        X, y = self._check_Xy(X, y, reset=False, min_rows=0)
+        return self._learn(X, y, self._check_weights(sample_weight, X))
 
     def _check_Xy(self, X: Any, y: Any, *, reset: bool, min_rows: int = 1) -> tuple[np.ndarray, np.ndarray]:
         X = self._check_rows(X, reset=reset, min_rows=min_rows)
@@ -308,10 +305,11 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         -------
         self
         """
-        X = self._check_rows(X, reset=True)
-        y = self._check_labels(X, y)
-        classes, index = np.unique(y, return_inverse=True)
-        return self._fit_classes(X, index, sample_weight, classes)
+        with self._or_as_before():
+            X = self._check_rows(X, reset=True)
+            y = self._check_labels(X, y)
+            classes, index = np.unique(y, return_inverse=True)
+            return self._fit_classes(X, index, sample_weight, classes)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn more rows.
@@ -331,18 +329,19 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         """
         first = not hasattr(self, "_forest")
         if first:
+            if classes is None:
+                raise ValueError("classes must be passed on the first call to partial_fit.")
             self._validate_params()
-        if first and classes is None:
-            raise ValueError("classes must be passed on the first call to partial_fit.")
-        X = self._check_rows(X, reset=first, min_rows=1 if first else 0)
+            with self._or_as_before():
+                X = self._check_rows(X, reset=True)
+                known = unique_labels(np.asarray(classes))
+                index = self._index_of(self._check_labels(X, y), known)
+                return self._fit_classes(X, index, sample_weight, known)
+        X = self._check_rows(X, reset=False, min_rows=0)
         y = self._check_labels(X, y)
-        known = unique_labels(np.asarray(classes)) if first else self.classes_
-        if not first and classes is not None and not np.array_equal(unique_labels(np.asarray(classes)), known):
-            raise ValueError(f"`classes={classes!r}` is not the same as on the first call: {known.tolist()}")
-        index = self._index_of(y, known)
-        if first:
-            return self._fit_classes(X, index, sample_weight, known)
-        return self._learn(X, index, self._check_weights(sample_weight, X))
+        if classes is not None and not np.array_equal(unique_labels(np.asarray(classes)), self.classes_):
+            raise ValueError(f"`classes={classes!r}` is not the same as on the first call: {self.classes_.tolist()}")
+        return self._learn(X, self._index_of(y, self.classes_), self._check_weights(sample_weight, X))
 
     def _check_labels(self, X: np.ndarray, y: Any) -> np.ndarray:
         if y is None:
