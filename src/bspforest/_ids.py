@@ -21,6 +21,9 @@ class RowTable:
 
     def take_slots(self, n: int) -> np.ndarray:
         """Places for n new rows, which count as held only when they are `add`-ed."""
+        if n == 1 and not self._free:
+            self.n_slots += 1
+            return np.array([self.n_slots - 1], dtype=np.int32)
         reused = min(n, len(self._free))
         slots = np.empty(n, dtype=np.int32)
         if reused:

@@ -6,9 +6,8 @@ import _signal  # what `signal` wraps in enumerations, which cost more than lear
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, TextIO
 
@@ -36,24 +35,27 @@ def run_parts(
             raise
 
 
-@contextmanager
-def undivided() -> Iterator[None]:
-    """Hold back Ctrl-C until the block is done, so that what it does is done wholly."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread is interrupted
-        return
-    before = _signal.getsignal(_signal.SIGINT)
-    if not callable(before):
-        yield  # ignored, or not handled by Python
-        return
-    caught: list[tuple[int, Any]] = []
-    _signal.signal(_signal.SIGINT, lambda number, frame: caught.append((number, frame)))
-    try:
-        yield
-    finally:
-        _signal.signal(_signal.SIGINT, before)
-        if caught:
-            before(*caught[0])
+class undivided:
+    """Hold back Ctrl-C until the block is done, so that what it does is done wholly.
+
+    A class, because a generator would cost a single row twice as much.
+    """
+
+    def __enter__(self) -> None:
+        self._before: Any = None
+        self._caught: list[tuple[int, Any]] = []
+        if threading.current_thread() is not threading.main_thread():
+            return  # only the main thread is interrupted
+        before = _signal.getsignal(_signal.SIGINT)
+        if callable(before):  # else ignored, or not handled by Python
+            self._before = before
+            _signal.signal(_signal.SIGINT, lambda number, frame: self._caught.append((number, frame)))
+
+    def __exit__(self, *failure: object) -> None:
+        if self._before is not None:
+            _signal.signal(_signal.SIGINT, self._before)
+            if self._caught:
+                self._before(*self._caught[0])
 
 
 class Progress:

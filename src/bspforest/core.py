@@ -130,6 +130,10 @@ class OnlineForest:
 
     def learn(self, X: np.ndarray, y: np.ndarray, w: np.ndarray, progress: Progress = SILENT) -> None:
         """Learn rows in order. If interrupted, some first part of them is learned, by all trees."""
+        if len(X) == 1 and self.n_held and self.window != 1:
+            self.learn_row(X[0], y[0], w[0])
+            progress.advance(1)
+            return
         # Rows that would be learned only to be forgotten are skipped.
         skip = max(0, len(X) - self.window) if self.window is not None else 0
         held = 0 if skip else self.n_held
@@ -195,6 +199,33 @@ class OnlineForest:
         if self.scaling == "minmax" and self._learned_since >= self._held_at_scaling:
             self._rescale()
 
+    def learn_row(self, x: np.ndarray, y: float, w: float) -> None:
+        """Learn one row, as `learn` would. With 10 trees, half the time of the long way would be Python's."""
+        table = self.table
+        held = table.n_held
+        if held == 0 or self.window == 1:
+            self.learn(np.reshape(x, (1, -1)), np.array([y], float), np.array([w], float))
+            return
+        most = held + 1 if self.window is None else self.window
+        budget = self.budget_of(min(held + 1, most))
+        if budget < self.budget_of(held):
+            self._budgets(held, [1])  # says what is wrong
+        with undivided():
+            if held == most:
+                self.forget_oldest(1)
+            slots = self._take_slots(1)
+            slot = slots.item()
+            self.arrays.rows[slot] = x
+            labels = self.arrays.labels
+            labels[slot, 0] = y
+            labels[slot, 1] = w
+            self.budget = max(self.budget, budget)
+            self._insert(slots, np.array([budget if self.arrays.redraw else self.budget]))
+            table.add(slots)
+            self._learned_since += 1
+            if self._learned_since >= self._held_at_scaling and self.scaling == "minmax":
+                self._rescale()
+
     def _take_slots(self, n: int) -> np.ndarray:
         """Places for n new rows."""
         slots = self.table.take_slots(n)
@@ -236,7 +267,7 @@ class OnlineForest:
             (state["n_cuts"], self.arrays.cuts.shape[1], layout.resize_cuts),
             (state["n_leaves"], self.arrays.leaves.shape[1], layout.resize_leaves),
         ):
-            need = int(used.max()) + n
+            need = max(used.tolist()) + n  # for few trees quicker than numpy's
             if need > room:
                 self.arrays = resize(self.arrays, max(need, int(1.25 * room)))
 
@@ -406,6 +437,14 @@ class OnlineForest:
     def sum_leaves(self, X: np.ndarray, *, hard: bool = False) -> np.ndarray:
         """What the leaves of all trees say of each row, summed: see `bspforest._read.add_leaf`."""
         out = np.zeros((len(X), self.arrays.n_classes + 1 if self.arrays.n_classes else 5))
+        if len(X) == 1:
+            scratch = (
+                np.empty((1, self.n_features)),
+                np.empty(self.n_trees, np.int64),
+                np.empty((2, layout.LANES), np.int64),
+            )
+            sum_leaves(self.arrays, X, 0, 1, int(hard), out, *scratch)
+            return out
         self._read_rows(lambda a, b, *scratch: sum_leaves(self.arrays, X, a, b, int(hard), out, *scratch), len(X))
         return out
 
