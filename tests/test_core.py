@@ -57,3 +57,15 @@ def test_a_budget_that_decreases_is_refused_for_a_single_row_too():
     with pytest.raises(ValueError, match="budget must not decrease"):
         forest.learn_row(X[9], y[9], w[9])
     assert forest.n_held == 9
+
+
+def test_classes_can_be_added():
+    codes = np.digitize(y, [0.3, 0.6]).astype(float)
+    whole, grown = make_forest(n_classes=3), make_forest(n_classes=1)
+    for k in range(200):
+        if codes[k] >= grown.n_classes:
+            grown.add_classes(int(codes[k]) + 1 - grown.n_classes)
+        grown.learn_row(X[k], codes[k], w[k])
+        whole.learn_row(X[k], codes[k], w[k])
+    assert grown.n_classes == 3
+    np.testing.assert_array_equal(grown.sum_leaves(X), whole.sum_leaves(X))

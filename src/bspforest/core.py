@@ -104,6 +104,10 @@ class OnlineForest:
         return self.arrays.rows.shape[1]
 
     @property
+    def n_classes(self) -> int:
+        return self.arrays.n_classes
+
+    @property
     def n_seen(self) -> int:
         return self.table.n_seen
 
@@ -198,6 +202,13 @@ class OnlineForest:
         progress.advance(n)
         if self.scaling == "minmax" and self._learned_since >= self._held_at_scaling:
             self._rescale()
+
+    def add_classes(self, n: int) -> None:
+        """Let n more classes occur, which no row has had so far."""
+        old = self.arrays.values
+        values = np.zeros((*old.shape[:2], self.n_classes + n))
+        values[:, :, : self.n_classes] = old
+        self.arrays = self.arrays._replace(values=values, n_classes=self.n_classes + n)
 
     def learn_row(self, x: np.ndarray, y: float, w: float) -> None:
         """Learn one row, as `learn` would. With 10 trees, half the time of the long way would be Python's."""
