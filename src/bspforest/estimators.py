@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_consistent_length
 
+from ._answers import means, shares
 from .base import BSPForest
 
 _PARAMETERS = """\
@@ -130,15 +131,6 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
             raise ValueError(f"Input y contains {what} in row {row}; finite numbers are expected.")
         return X, y
 
-    def _means(self, sums: np.ndarray) -> np.ndarray:
-        trees = np.maximum(sums[:, 3], 1.0)
-        mean = sums[:, 4] + sums[:, 0] / trees
-        silent = sums[:, 3] == 0
-        if silent.any():  # only rows of weight 0 nearby: the mean of all
-            labels = self._forest.held_labels()
-            mean[silent] = np.average(labels[:, 0], weights=labels[:, 1]) if labels[:, 1].any() else 0.0
-        return mean
-
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The mean over trees of the mean label in the leaf.
 
@@ -155,7 +147,7 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         """
         X = self._ready(X)
         sums = self._forest.sum_leaves(X)
-        mean = self._means(sums)
+        mean = means(self._forest, sums)
         if not return_std:
             return mean
         trees = np.maximum(sums[:, 3], 1.0)
@@ -384,13 +376,7 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         """
         X = self._ready(X)
         sums = self._forest.sum_leaves(X, hard=self.voting == "hard")
-        silent = sums[:, -1] == 0
-        if silent.any():  # only rows of weight 0 nearby: the frequencies of all
-            labels = self._forest.held_labels()
-            totals = np.bincount(labels[:, 0].astype(int), labels[:, 1], minlength=len(self.classes_))
-            sums[silent, :-1] = totals if totals.any() else 1.0
-            sums[silent, -1] = sums[silent, :-1].sum(axis=1)
-        return sums[:, :-1] / sums[:, -1:]
+        return shares(self._forest, sums)
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class.

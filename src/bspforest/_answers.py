@@ -1,0 +1,41 @@
+"""What the leaves of all trees said of rows, as answers.
+
+The sums are those of `OnlineForest.sum_leaves`. Where no leaf had any weight, the rows held answer all together.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .core import OnlineForest
+
+
+def mean_of_all(forest: OnlineForest) -> float:
+    """The mean label of the rows held; 0 if they have no weight."""
+    labels = forest.held_labels()
+    return float(np.average(labels[:, 0], weights=labels[:, 1])) if labels[:, 1].any() else 0.0
+
+
+def means(forest: OnlineForest, sums: np.ndarray) -> np.ndarray:
+    """Regression: the mean over trees of the mean label in the leaf."""
+    mean = sums[:, 4] + sums[:, 0] / np.maximum(sums[:, 3], 1.0)
+    silent = sums[:, 3] == 0
+    if silent.any():
+        mean[silent] = mean_of_all(forest)
+    return mean
+
+
+def all_shares(forest: OnlineForest) -> np.ndarray:
+    """The share of each class among the rows held; equal ones if they have no weight."""
+    labels = forest.held_labels()
+    totals = np.bincount(labels[:, 0].astype(int), labels[:, 1], minlength=forest.n_classes)
+    return totals / totals.sum() if totals.any() else np.full(forest.n_classes, 1 / forest.n_classes)
+
+
+def shares(forest: OnlineForest, sums: np.ndarray) -> np.ndarray:
+    """Classification: the mean over trees of what the leaf says of each class."""
+    silent = sums[:, -1] == 0
+    if silent.any():
+        sums[silent, :-1] = all_shares(forest)
+        sums[silent, -1] = 1.0
+    return sums[:, :-1] / sums[:, -1:]
