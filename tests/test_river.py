@@ -1,0 +1,331 @@
+"""The forests as river knows them."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+river = pytest.importorskip("river", reason="river is not installed: pip install 'bspforest[river]'")
+
+import pandas as pd  # noqa: E402
+from river import checks, compose, datasets, evaluate, metrics, preprocessing  # noqa: E402
+
+from bspforest.river import BSPForestClassifier, BSPForestRegressor  # noqa: E402
+
+FORESTS = [BSPForestClassifier, BSPForestRegressor]
+NAMES = ["a", "b", "c", "d"]
+
+rng = np.random.default_rng(0)
+X = np.round(rng.random((300, 4)), 1)  # with zeros
+LABELS = (X[:, 0] + X[:, 1] > 1).tolist()
+rows = [dict(zip(NAMES, x, strict=True)) for x in X.tolist()]
+
+
+def learn(model, part, labels=None):
+    for x, y in zip(part, labels or LABELS, strict=False):
+        model.learn_one(x, y)
+    return model
+
+
+def answers(model, part=rows):
+    if isinstance(model, BSPForestClassifier):
+        return [model.predict_proba_one(x) for x in part]
+    return [model.predict_one(x) for x in part]
+
+
+def held(model):
+    """The rows the forest holds, oldest first."""
+    return model._forest.arrays.rows[model._forest.table.held_slots()]
+
+
+@pytest.mark.parametrize("forest", FORESTS)
+def test_rivers_checks_pass(forest):
+    for params in forest._unit_test_params():
+        model = forest(**params)
+        # Chunks are learned at once: the law is that of single rows, the random numbers are not.
+        assert model._unit_test_skips() == {"check_learn_many_matches_learn_one"}
+        checks.check_estimator(model)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "model", "metric", "least"),
+    [
+        (datasets.Phishing(), BSPForestClassifier(seed=0), metrics.Accuracy(), 0.87),
+        (datasets.ImageSegments().take(800), BSPForestClassifier(seed=0), metrics.Accuracy(), 0.84),
+        (datasets.TrumpApproval(), BSPForestRegressor(seed=0), metrics.MAE(), 0.4),
+        (datasets.ChickWeights(), BSPForestRegressor(seed=0), metrics.MAE(), 27),
+    ],
+    ids=["Phishing", "ImageSegments", "TrumpApproval", "ChickWeights"],
+)
+def test_scores_on_rivers_datasets(dataset, model, metric, least):
+    score = evaluate.progressive_val_score(dataset, model, metric).get()
+    assert score > least if metric.bigger_is_better else score < least
+
+
+def test_before_any_learning():
+    frame = pd.DataFrame(rows[:3], index=[7, 8, 9])
+    assert BSPForestRegressor().predict_one(rows[0]) == 0.0
+    assert BSPForestRegressor().predict_many(frame).to_dict() == {7: 0.0, 8: 0.0, 9: 0.0}
+    assert BSPForestClassifier().predict_proba_one(rows[0]) == {}
+    assert BSPForestClassifier().predict_one(rows[0]) is None
+    assert BSPForestClassifier().predict_many(frame).tolist() == [None] * 3
+    assert BSPForestClassifier().predict_proba_many(frame).shape == (3, 0)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Keys
+
+
+@pytest.mark.parametrize("forest", FORESTS)
+def test_the_order_of_keys_and_a_zero_left_out_make_no_difference(forest):
+    whole, sparse = forest(seed=1), forest(seed=1)
+    first = dict.fromkeys(NAMES, 1.0)
+    learn(whole, [first, *rows])
+    learn(sparse, [first] + [{k: x[k] for k in reversed(NAMES) if x[k]} for x in rows])
+    np.testing.assert_array_equal(held(whole), held(sparse))
+    assert answers(whole) == answers(sparse, [{k: v for k, v in x.items() if v} for x in rows])
+
+
+@pytest.mark.parametrize("forest", FORESTS)
+def test_a_new_key_counts_as_0_in_earlier_rows(forest):
+    model = learn(forest(seed=1), [{"b": x["b"], "a": x["a"]} for x in rows[:50]])
+    model.learn_one(rows[50], LABELS[50])
+    expected = X[:51].copy()
+    expected[:50, 2:] = 0.0
+    np.testing.assert_array_equal(held(model), expected)
+    assert model._forest.budget == 51 ** (1 / 6)
+    # What the forest is then: one built from those rows at once.
+    batch = forest(seed=1)
+    batch._rng.getrandbits(32)  # the seed of the narrower forest
+    batch.learn_many(pd.DataFrame(expected, columns=NAMES), LABELS[:51])
+    assert answers(model) == answers(batch)
+
+
+def test_a_key_that_appears_late_is_used():
+    model = BSPForestRegressor(20, seed=0)
+    labels = [4.0 * x["d"] for x in rows]
+    learn(model, [{k: x[k] for k in "abc"} for x in rows[:50]], [0.0] * 50)
+    learn(model, rows[50:], labels[50:])
+    low, high = model.predict_one({**rows[0], "d": 0.1}), model.predict_one({**rows[0], "d": 0.9})
+    assert high - low > 1.0  # measured: 2.7
+    assert model.predict_one({**rows[0], "d": 0.9, "unheard of": math.nan}) == high
+
+
+def test_rows_without_features():
+    model = BSPForestRegressor(seed=0)
+    model.learn_one({}, 1.0)
+    model.learn_one({}, 3.0)
+    assert model.predict_one({}) == model.predict_one({"a": 1.0}) == 2.0
+    model.learn_one({"a": 5.0}, 8.0)
+    np.testing.assert_array_equal(held(model), [[0.0], [0.0], [5.0]])
+
+
+def test_categories_through_a_pipeline():
+    model = (compose.SelectType(str) | preprocessing.OneHotEncoder()) + compose.SelectType(float) | BSPForestClassifier(
+        20, seed=0
+    )
+    colours = ["red", "green", "blue", "grey"]
+    for k, x in enumerate(rows):  # grey turns up late
+        colour = colours[k % (3 if k < 150 else 4)]
+        model.learn_one({**x, "colour": colour}, colour in ("red", "grey"))
+    right = [model.predict_one({**x, "colour": c}) == (c in ("red", "grey")) for x in rows[:50] for c in colours]
+    assert np.mean(right) > 0.9  # measured: 1.0
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Labels
+
+
+def test_new_labels_appear():
+    model = BSPForestClassifier(seed=0)
+    for k, y in enumerate(["one", "two", ("a", 3), 4]):
+        for x in rows[10 * k : 10 * k + 10]:
+            model.learn_one(x, y)
+            assert model.predict_proba_one(x)[y] > 0
+            assert sum(model.predict_proba_one(x).values()) == pytest.approx(1)
+    assert list(model.predict_proba_one(rows[0])) == ["one", "two", ("a", 3), 4]
+    assert list(model.predict_proba_many(pd.DataFrame(rows[:2])).columns) == ["one", "two", ("a", 3), 4]
+
+
+def test_weights_count():
+    model = BSPForestRegressor(seed=0)
+    model.learn_one({"a": 1.0}, 1.0, w=3)
+    model.learn_one({"a": 1.0}, 5.0)
+    assert model.predict_one({"a": 1.0}) == pytest.approx(2.0)
+    for empty in (BSPForestClassifier(seed=0), BSPForestRegressor(seed=0)):
+        empty.learn_one({"a": 1.0}, 7, w=0.0)
+        assert empty.predict_one({"a": 1.0}) == (7 if isinstance(empty, BSPForestClassifier) else 0.0)
+    assert np.isclose(model.predict_many(pd.DataFrame([{"a": 1.0}]))[0], 2.0)
+
+
+def test_votes():
+    soft, hard = (learn(BSPForestClassifier(4, voting=v, seed=0), rows) for v in ("soft", "hard"))
+    assert all(4 * p == round(4 * p) for x in rows for p in hard.predict_proba_one(x).values())
+    assert any(4 * p != round(4 * p) for x in rows for p in soft.predict_proba_one(x).values())
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Many at once
+
+
+@pytest.mark.parametrize("forest", FORESTS)
+def test_many_at_once(forest):
+    frame = pd.DataFrame(rows, index=range(1000, 1300))
+    y = pd.Series(LABELS, index=frame.index)
+    model = forest(20, seed=0)
+    model.learn_many(frame[["c", "a"]][:100], y[:100])
+    model.learn_many(frame[:0], y[:0])
+    model.learn_many(frame[["d", "b", "a", "c"]][100:250], y[100:250], w=[1.0] * 150)
+    expected = X[:250, [0, 2, 1, 3]].copy()  # a and c came first
+    expected[:100, 2:] = 0.0
+    np.testing.assert_array_equal(held(model), expected)
+    many = model.predict_many(frame)
+    assert many.index.equals(frame.index)
+    assert many.tolist() == pytest.approx([model.predict_one(x) for x in rows])
+    if forest is BSPForestClassifier:
+        pd.testing.assert_frame_equal(
+            model.predict_proba_many(frame), pd.DataFrame(answers(model), index=frame.index), check_exact=False
+        )
+        assert (many[250:] == y[250:]).mean() > 0.8  # measured: 0.94
+
+
+def test_columns_of_all_kinds():
+    frame = pd.DataFrame(
+        {
+            "whole": pd.array([1, 2], dtype="Int64"),
+            "true": [True, False],
+            "single": np.array([0.5, 1.5], np.float32),
+            "object": np.array([1, 2.5], dtype=object),
+        }
+    )
+    model = BSPForestRegressor(seed=0)
+    model.learn_many(frame, [1, 2])
+    assert {k: held(model)[1, c] for k, c in model._columns.items()} == {
+        "whole": 2, "true": 0, "single": 1.5, "object": 2.5,
+    }  # fmt: skip
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What river's tools rely on
+
+
+@pytest.mark.parametrize("forest", FORESTS)
+@pytest.mark.parametrize("settings", [{}, {"window": 60}, {"refinement": "redraw"}, {"cuts": "isotropic"}])
+def test_copies_go_on_as_the_original_does(forest, settings):
+    model = learn(forest(seed=3, **settings), rows[:150])
+    copies = [pickle.loads(pickle.dumps(model)), copy.deepcopy(model), learn(model.clone(), rows[:150])]
+    for other in [model, *copies]:
+        learn(other, rows[150:], LABELS[150:])
+    for other in copies:
+        assert answers(other) == answers(model)
+    assert answers(learn(model.clone({"seed": 4}), rows)) != answers(model)
+
+
+def test_a_window_holds_the_latest_rows_in_flat_memory():
+    model = BSPForestRegressor(window=50, seed=0)
+    sizes = []
+    for k in range(1500):
+        model.learn_one(rows[k % 300], LABELS[k % 300])
+        if k % 50 == 49:
+            sizes.append(model._raw_memory_usage)
+    np.testing.assert_array_equal(held(model), X[250:])
+    assert sizes[-1] <= 1.3 * sizes[2]
+
+
+def test_memory_is_counted_once():
+    model = learn(BSPForestRegressor(seed=0), rows)
+    least = sum(a.nbytes for a in model._forest.arrays if isinstance(a, np.ndarray))
+    assert least < model._raw_memory_usage < 1.1 * least + 20_000
+    assert pickle.loads(pickle.dumps(model))._raw_memory_usage == pytest.approx(model._raw_memory_usage, rel=0.1)
+    assert model._memory_usage.endswith("KiB")
+
+
+BAD = [
+    ({"a": "red"}, 1, "feature 'a' is 'red', which is not a finite number: encode it.*OneHotEncoder"),
+    ({"a": 1.0, ("b", 2): "1.5"}, 1, r"feature \('b', 2\) is '1.5'.*OneHotEncoder"),
+    ({"a": None}, 1, "feature 'a' is None: fill it.*StatImputer"),
+    ({"a": math.nan}, 1, "feature 'a' is nan: fill it.*StatImputer"),
+    ({"a": math.inf}, 1, "feature 'a' is inf, which is not a finite number"),
+    ({"a": 1e308}, 1, "feature 'a' is 1e\\+308: numbers below 8e\\+307 are expected"),
+    ({"a": [1.0]}, 1, r"feature 'a' is \[1.0\], which is not a finite number"),
+    ({"a": 1j}, 1, "feature 'a' is 1j, which is not a finite number"),
+    ([1.0], 1, "x must be a dict of features, got list"),
+    ({"a": 1.0}, None, "y .*None"),
+    ({"a": 1.0}, math.nan, "y .*nan"),
+]
+
+
+@pytest.mark.parametrize("forest", FORESTS)
+@pytest.mark.parametrize(("x", "y", "message"), BAD)
+def test_bad_rows_are_refused_and_change_nothing(forest, x, y, message):
+    for model in (forest(seed=0), learn(forest(seed=0), rows[:20])):
+        before = pickle.dumps(model)
+        with pytest.raises((ValueError, TypeError), match=message):
+            model.learn_one(x, y)
+        assert pickle.dumps(model) == before
+    if y == 1 and ("b", 2) not in x:  # keys that were never learned are not looked at
+        with pytest.raises((ValueError, TypeError), match=message):
+            model.predict_one(x)
+
+
+def test_bad_labels_and_weights():
+    with pytest.raises(ValueError, match="y is 'high', which is not a finite number"):
+        BSPForestRegressor().learn_one({"a": 1.0}, "high")
+    with pytest.raises(TypeError, match=r"labels must be hashable, got \[1\]"):
+        BSPForestClassifier().learn_one({"a": 1.0}, [1])
+    with pytest.raises(ValueError, match="w is -1: a weight of at least 0 is expected"):
+        BSPForestRegressor().learn_one({"a": 1.0}, 1.0, w=-1)
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "w", "message"),
+    [
+        ([[1.0]], [1], 1, "X must be a pandas DataFrame, got list"),
+        (pd.DataFrame({"a": [1.0, 2.0]}), [1], 1, "X has 2 rows, but y has 1 labels"),
+        (pd.DataFrame({"a": [1.0, 2.0]}), [1, 2], [1], "X has 2 rows, but w has 1 weights"),
+        (pd.DataFrame({"a": [1.0, math.nan]}), [1, 2], 1, "feature 'a' in row 1 is nan: fill it"),
+        (pd.DataFrame({"a": [1.0, "x"]}), [1, 2], 1, "feature 'a' in row 1 is 'x'.*OneHotEncoder"),
+        (pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]), [1], 1, "X has the column 'a' more than once"),
+        (pd.DataFrame({"a": [1.0, 2.0]}), [1, None], 1, "y .*None"),
+    ],
+)
+def test_bad_frames_are_refused(X, y, w, message):
+    for forest in FORESTS:
+        with pytest.raises((TypeError, ValueError), match=message):
+            forest().learn_many(X, y, w)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_estimators": 0}, "n_estimators"),
+        ({"cuts": "round"}, "cuts"),
+        ({"window": 0}, "window"),
+        ({"scaling": (1.0, 0.0)}, "low must be below high"),
+        ({"voting": "loud"}, "voting must be 'soft' or 'hard', got 'loud'"),
+    ],
+)
+def test_bad_parameters_are_refused_at_once(settings, message):
+    with pytest.raises(ValueError, match=message):
+        BSPForestClassifier(**settings)
+
+
+def test_without_river_the_error_says_what_to_install():
+    program = """
+import sys
+import bspforest
+assert "river" not in sys.modules
+sys.modules["river"] = None
+try:
+    import bspforest.river
+except ImportError as error:
+    print(error)
+"""
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "bspforest.river needs river: pip install 'bspforest[river]'"
