@@ -63,14 +63,26 @@ class RowTable:
         self._free.extend(self._slots[at].tolist())
         self._slots[at] = -1
         self.n_held -= len(ids)
-        if self._slots[0] < 0:  # drop the forgotten beginning
-            used = self._slots[: len(self)]
-            first = int(np.argmax(used >= 0)) if self.n_held else len(used)
-            self._slots[: len(used) - first] = used[first:].copy()
-            self._first += first
+        if self._slots[0] < 0:
+            self._drop_beginning()
+
+    def _drop_beginning(self) -> None:
+        """Let the table begin with a row that is held. Nothing is moved: the cost is that of looking at what is dropped."""
+        n, at, reach = len(self), 0, 4
+        while at < n:
+            held = self._slots[at : min(at + reach, n)] >= 0
+            if held.any():
+                at += int(held.argmax())
+                break
+            at += len(held)
+            reach *= 2
+        self._slots = self._slots[at:]
+        self._first += at
 
     def oldest(self, n: int) -> np.ndarray:
         """The ids of the n oldest rows held."""
+        if n == 1 and self.n_held:
+            return np.array([self._first])
         reach = n
         while True:
             held = np.flatnonzero(self._slots[: min(reach, len(self))] >= 0)

@@ -223,7 +223,7 @@ class OnlineForest:
             self._budgets(held, [1])  # says what is wrong
         with undivided():
             if held == most:
-                self.forget_oldest(1)
+                self._forget_part(table.oldest(1))
             slots = self._take_slots(1)
             slot = slots.item()
             self.arrays.rows[slot] = x
@@ -407,8 +407,11 @@ class OnlineForest:
         for start in range(0, len(ids), size):
             part = ids[start : start + size]
             with undivided():
-                self._forget_slots(self.table.slots_of(part))
-                self.table.remove(part)
+                self._forget_part(part)
+
+    def _forget_part(self, ids: np.ndarray) -> None:
+        self._forget_slots(self.table.slots_of(ids))
+        self.table.remove(ids)
 
     def forget_oldest(self, n: int) -> None:
         """Forget the n oldest rows."""
