@@ -30,6 +30,8 @@ def widen(columns: Columns, keys: Iterable[Hashable]) -> Columns:
 
 def check_number(name: str, value: Any) -> float:
     """``value`` as a finite number, or an error that says what ``name`` is."""
+    if type(value) is float and math.isfinite(value):
+        return value
     try:
         if isinstance(value, str | bytes):
             raise TypeError

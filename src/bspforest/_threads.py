@@ -41,21 +41,26 @@ class undivided:
     A class, because a generator would cost a single row twice as much.
     """
 
+    __slots__ = ("_before", "_caught")
+
     def __enter__(self) -> None:
         self._before: Any = None
-        self._caught: list[tuple[int, Any]] = []
-        if threading.current_thread() is not threading.main_thread():
+        if threading.get_ident() != threading.main_thread().ident:
             return  # only the main thread is interrupted
         before = _signal.getsignal(_signal.SIGINT)
         if callable(before):  # else ignored, or not handled by Python
+            self._caught: tuple[int, Any] | None = None
+            _signal.signal(_signal.SIGINT, self._hold)
             self._before = before
-            _signal.signal(_signal.SIGINT, lambda number, frame: self._caught.append((number, frame)))
+
+    def _hold(self, number: int, frame: Any) -> None:
+        self._caught = number, frame
 
     def __exit__(self, *failure: object) -> None:
         if self._before is not None:
             _signal.signal(_signal.SIGINT, self._before)
-            if self._caught:
-                self._before(*self._caught[0])
+            if self._caught is not None:
+                self._before(*self._caught)
 
 
 class Progress:

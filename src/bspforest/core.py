@@ -273,14 +273,15 @@ class OnlineForest:
 
     def _reserve(self, n: int) -> None:
         """Room for n more cuts and leaves in each tree."""
-        state = self.arrays.state
-        for used, room, resize in (
-            (state["n_cuts"], self.arrays.cuts.shape[1], layout.resize_cuts),
-            (state["n_leaves"], self.arrays.leaves.shape[1], layout.resize_leaves),
-        ):
-            need = max(used.tolist()) + n  # for few trees quicker than numpy's
-            if need > room:
-                self.arrays = resize(self.arrays, max(need, int(1.25 * room)))
+        arrays = self.arrays
+        need = max(arrays.state["n_cuts"].tolist()) + n  # for few trees quicker than numpy's
+        room = arrays.cuts.shape[1]
+        if need > room:
+            self.arrays = layout.resize_cuts(self.arrays, max(need, int(1.25 * room)))
+        need = max(arrays.state["n_leaves"].tolist()) + n
+        room = arrays.leaves.shape[1]
+        if need > room:
+            self.arrays = layout.resize_leaves(self.arrays, max(need, int(1.25 * room)))
 
     def _scratch(self, k: int, n_rows: int) -> Work:
         """Scratch space number k, for sets of ``n_rows`` rows."""
