@@ -1,7 +1,7 @@
 """One row at a time through river's interface: predict_one, then learn_one, 10 trees, beside river's AMFRegressor.
 
-Both take turns over one stream, some rows at a time, so that a slow spell of the machine hits both; the figures are medians
-over turns. ``python benchmarks/river_one.py`` prints a table; ``--profile`` shows where the forest's time goes.
+Both take turns over one stream, so that a slow spell of the machine hits both; turns are long enough for each to find its data
+in the caches again, as it would alone. The figures are medians over turns. ``python benchmarks/river_one.py`` prints a table; ``--profile`` shows where the forest's time goes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from river.forest import AMFRegressor
 from bspforest.river import BSPForestRegressor
 
 PART = 1000  # rows a line of the table
-TURN = 50  # rows before the other one's turn
+TURN = 200  # rows before the other one's turn
 
 
 def make_stream(n: int, d: int = 8, seed: int = 0) -> list[tuple[dict, float]]:

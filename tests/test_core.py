@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -14,12 +16,16 @@ y = rng.random(300)
 w = rng.random(300)
 
 
+def root(n: int) -> float:
+    return n**0.5
+
+
 def make_forest(**kw) -> OnlineForest:
     settings = {
         "n_trees": 5,
         "n_classes": 0,
         "cuts": "pairs",
-        "budget": lambda n: n**0.5,
+        "budget": root,
         "min_samples_split": 4,
         "redraw": False,
         "scaling": "minmax",
@@ -69,3 +75,26 @@ def test_classes_can_be_added():
         whole.learn_row(X[k], codes[k], w[k])
     assert grown.n_classes == 3
     np.testing.assert_array_equal(grown.sum_leaves(X), whole.sum_leaves(X))
+
+
+def test_rows_of_any_layout_are_read_alike():
+    # Compiled versions are called without a look at the types: a row in another layout must not reach them.
+    forest = make_forest()
+    forest.learn(X, y, w)
+    expected = forest.sum_leaves(X)
+    turned = np.asfortranarray(X)
+    for k in range(20):
+        np.testing.assert_allclose(forest.sum_leaves(X[k : k + 1])[0], expected[k], rtol=1e-12)
+        assert not turned[k : k + 1].flags.c_contiguous
+        np.testing.assert_allclose(forest.sum_leaves(turned[k : k + 1])[0], expected[k], rtol=1e-12)
+
+
+def test_a_pickled_forest_learns_on():
+    forest = make_forest(window=100)
+    for k in range(150):
+        forest.learn_row(X[k], y[k], w[k])
+    other = pickle.loads(pickle.dumps(forest))
+    for k in range(150, 300):
+        forest.learn_row(X[k], y[k], w[k])
+        other.learn_row(X[k], y[k], w[k])
+    np.testing.assert_array_equal(forest.sum_leaves(X), other.sum_leaves(X))

@@ -9,11 +9,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext
+from typing import Any
 
 import numpy as np
 
 from . import _layout as layout
 from ._build import build_trees
+from ._compile import resolve
 from ._forget import forget_rows
 from ._ids import RowTable
 from ._layout import AXES, ISOTROPIC, PAIRS, Forest, Work
@@ -89,6 +91,7 @@ class OnlineForest:
         self._held_at_scaling = 0
         self._learned_since = 0
         self._work: list[Work] = []
+        self._resolved: dict[str, Callable] = {}
         if isinstance(scaling, tuple):
             self.arrays.scaling[:] = spread(*scaling)
 
@@ -127,6 +130,7 @@ class OnlineForest:
     def __getstate__(self) -> dict:
         state = self.__dict__.copy()
         state["_work"] = []
+        state["_resolved"] = {}
         return state
 
     # ------------------------------------------------------------------------------------------------------------------
@@ -237,6 +241,13 @@ class OnlineForest:
             if self._learned_since >= self._held_at_scaling and self.scaling == "minmax":
                 self._rescale()
 
+    def _call(self, entry: Any, *args: Any) -> Any:
+        """``entry(*args)``, with the types of ``args`` looked at only once: those of a forest's arrays never change."""
+        compiled = self._resolved.get(entry.__name__)
+        if compiled is None:
+            compiled = self._resolved[entry.__name__] = resolve(entry, args)
+        return compiled(*args)
+
     def _take_slots(self, n: int) -> np.ndarray:
         """Places for n new rows."""
         slots = self.table.take_slots(n)
@@ -254,7 +265,8 @@ class OnlineForest:
         size = n + self.arrays.min_split
         while True:
             lacking = self._for_trees(
-                lambda first, last, part: learn_rows(
+                lambda first, last, part: self._call(
+                    learn_rows,
                     self.arrays,
                     self._scratch(2 * part, size),
                     self._scratch(2 * part + 1, n),
@@ -424,8 +436,8 @@ class OnlineForest:
         size = self.arrays.min_split
         while True:
             lacking = self._for_trees(
-                lambda first, last, part: forget_rows(
-                    self.arrays, self._scratch(2 * part, size), first, last, slots, forgotten
+                lambda first, last, part: self._call(
+                    forget_rows, self.arrays, self._scratch(2 * part, size), first, last, slots, forgotten
                 ),
                 len(slots),
             )
@@ -452,13 +464,13 @@ class OnlineForest:
     def sum_leaves(self, X: np.ndarray, *, hard: bool = False) -> np.ndarray:
         """What the leaves of all trees say of each row, summed: see `bspforest._read.add_leaf`."""
         out = np.zeros((len(X), self.arrays.n_classes + 1 if self.arrays.n_classes else 5))
-        if len(X) == 1:
+        if len(X) == 1 and X.flags.c_contiguous and X.dtype == np.float64:
             scratch = (
                 np.empty((1, self.n_features)),
                 np.empty(self.n_trees, np.int64),
                 np.empty((2, layout.LANES), np.int64),
             )
-            sum_leaves(self.arrays, X, 0, 1, int(hard), out, *scratch)
+            self._call(sum_leaves, self.arrays, X, 0, 1, int(hard), out, *scratch)
             return out
         self._read_rows(lambda a, b, *scratch: sum_leaves(self.arrays, X, a, b, int(hard), out, *scratch), len(X))
         return out
