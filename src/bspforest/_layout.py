@@ -115,7 +115,11 @@ class Work(NamedTuple):
 
     rows: np.ndarray  # (., d) scaled rows of the set being built or shared out
     slots: np.ndarray  # (.,) where those rows are held
+    sides: np.ndarray  # (.,) int8, the side each is on
+    misplaced: np.ndarray  # (2, .) int32, those on the wrong side
+    loose: np.ndarray  # (.,) int32, nodes whose boxes are to be made tight
     tasks: np.ndarray  # (STACK, 4) start, end, parent, side
+    boxes: np.ndarray  # (STACK, 2, d) boxes around the sets on the stack
     times: np.ndarray  # (STACK,)
     cut: np.ndarray  # (1,) CUT, the candidate
     normal: np.ndarray  # (d,) float32, its normal, isotropic only
@@ -140,6 +144,10 @@ def make_work(n_rows: int, n_features: int, n_cuts: int) -> Work:
     return Work(
         rows=np.empty((n_rows, n_features), np.float64),
         slots=np.empty(n_rows, np.int32),
+        sides=np.empty(n_rows, np.int8),
+        misplaced=np.empty((2, n_rows + 1), np.int32),
+        loose=np.empty(n_rows, np.int32),
+        boxes=np.empty((STACK, 2, n_features), np.float64),
         tasks=np.empty((STACK, 4), np.int64),
         times=np.empty(STACK, np.float64),
         cut=np.empty(1, CUT),

@@ -290,7 +290,7 @@ def extend(forest, m, work, chunk, n, budget):
             copy_bounds(tree, w)
             attach(tree, w, 1 if near else 0, ref)
             attach(tree, parent, side, w)
-            middle = share_out(tree.family, tree.cuts[w], tree.boxes[w, -1], chunk.rows, chunk.slots, start, end)
+            middle = share_out(tree.family, tree.cuts[w], tree.boxes[w, -1], chunk, start, end)
             far_start, far_end = (start, middle) if near else (middle, end)
             load_chunk(chunk, far_start, far_end, work, np.int64(0))
             build(tree, work, np.int64(0), far_end - far_start, w, np.int64(not near), t, budget)
@@ -311,7 +311,7 @@ def extend(forest, m, work, chunk, n, budget):
                 copy_bounds(tree, ref)
                 schedule(tree, t, ref, k)
             continue
-        middle = share_out(tree.family, tree.cuts[ref], tree.boxes[ref, -1], chunk.rows, chunk.slots, start, end)
+        middle = share_out(tree.family, tree.cuts[ref], tree.boxes[ref, -1], chunk, start, end)
         if middle == start or middle == end:
             top += 1
             push_task(chunk, top, start, end, ref, 1 if middle == start else 0, tree.cuts[ref].time)
