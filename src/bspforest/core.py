@@ -26,6 +26,9 @@ FAMILIES = {"pairs": PAIRS, "axes": AXES, "isotropic": ISOTROPIC}
 # (row, tree) pairs learned between two chances to be interrupted: about a second.
 BLOCK = 1_000_000
 
+# Trees of less than this many bytes in all grow by half, larger ones by a quarter.
+SMALL = 2**28
+
 # Rows predicted per call of a kernel between two chances to be interrupted.
 READ_BLOCK = 65_536
 
@@ -125,6 +128,10 @@ class OnlineForest:
         state["_work"] = []
         return state
 
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(state)
+        self.arrays = layout.align(self.arrays)
+
     # ------------------------------------------------------------------------------------------------------------------
     # Learning
 
@@ -200,7 +207,7 @@ class OnlineForest:
         slots = self.table.take_slots(n)
         room = len(self.arrays.rows)
         if self.table.n_slots > room:
-            larger = int(1.25 * room) if self.n_held else 0
+            larger = self._enlarge(room) if self.n_held else 0
             self.arrays = layout.resize_held(self.arrays, max(self.table.n_slots, larger))
         return slots
 
@@ -238,7 +245,10 @@ class OnlineForest:
         ):
             need = int(used.max()) + n
             if need > room:
-                self.arrays = resize(self.arrays, max(need, int(1.25 * room)))
+                self.arrays = resize(self.arrays, max(need, self._enlarge(room)))
+
+    def _enlarge(self, room: int) -> int:
+        return int((1.5 if self.nbytes < SMALL else 1.25) * room)
 
     def _scratch(self, k: int, n_rows: int) -> Work:
         """Scratch space number k, for sets of ``n_rows`` rows."""
