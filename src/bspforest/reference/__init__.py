@@ -9,6 +9,7 @@ which it shares no code: the tests hold one against the other. Read it in this o
 - `hulls`: the same in every pair of dimensions: how fast cuts come, and where the next one falls;
 - `polytopes`: blocks of space, and how a cut parts them;
 - `process`: the BSP-Tree process (Algorithms 1 and 2), its restriction (Theorem 1) and its slices (Lemma 1);
+- `trees`: online trees on data (Algorithms 3, 4 and 5), as printed and as they should be;
 - `mondrian`: boxes in the place of hulls, which makes a Mondrian process of all this.
 
 Everywhere, cuts come at *half* the sum of the perimeters, as in the paper's experiments, and times are counted from the start,
@@ -19,14 +20,18 @@ from .hulls import Cut, PairHulls
 from .mondrian import Box
 from .polytopes import Polytope, make_box, make_polytope, order_polygon
 from .process import Block, draw_partition, restrict, slice_line
+from .trees import Node, Tree, grow_forest
 
 __all__ = [
     "Block",
     "Box",
     "Cut",
+    "Node",
     "PairHulls",
     "Polytope",
+    "Tree",
     "draw_partition",
+    "grow_forest",
     "make_box",
     "make_polytope",
     "order_polygon",

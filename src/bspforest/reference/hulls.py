@@ -33,8 +33,8 @@ class Cut:
 
     @property
     def angle(self) -> float:
-        """The paper's θ, the normal's angle in the plane of the two dimensions, in (-π, π]."""
-        return float(np.arctan2(self.normal[1], self.normal[0]))
+        """The paper's θ, the normal's angle in the plane of the two dimensions, in (-π, π]; 0 for a cut in one dimension."""
+        return float(np.arctan2(self.normal[1], self.normal[0])) if len(self.dims) == 2 else 0.0
 
 
 class PairHulls:
