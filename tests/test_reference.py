@@ -33,9 +33,13 @@ def test_it_shares_no_code_with_the_engine():
     for path in Path(reference.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.level == 0:
-                assert node.module.split(".")[0] in ("__future__", "collections", "dataclasses", "itertools", "typing") or (
-                    node.module.startswith("scipy.spatial")
-                )
+                assert node.module.split(".")[0] in (
+                    "__future__",
+                    "collections",
+                    "dataclasses",
+                    "itertools",
+                    "typing",
+                ) or (node.module.startswith("scipy.spatial"))
             if isinstance(node, ast.ImportFrom):
                 assert node.level < 2
             if isinstance(node, ast.Import):
@@ -91,7 +95,7 @@ def compare(lines, other):
 def test_lines_are_uniform(polygon):
     """Algorithm 2, line 4, against rejection from a disc."""
     rng = np.random.default_rng(1)
-    drawn = np.array([[*line.normal, line.offset] for line in (draw_line(polygon, rng) for _ in range(5000))])
+    drawn = np.array([[*line.normal, line.offset] for line in (draw_line(polygon, rng) for _ in range(3000))])
     drawn *= rng.choice([-1, 1], len(drawn))[:, None]  # the other normal of the same line
     compare(drawn, lines_by_rejection(polygon, None, 20_000, rng))
 
@@ -112,7 +116,7 @@ def test_lines_between_two_hulls(outer, inner):
     outer, inner = find_hull(outer), find_hull(inner)
     gap = find_gap(outer, inner)
     assert gap.weights().sum() == pytest.approx(perimeter(outer) - perimeter(inner), abs=1e-12)
-    drawn = np.array([[*line.normal, line.offset] for line in (draw_line_in_gap(gap, rng) for _ in range(5000))])
+    drawn = np.array([[*line.normal, line.offset] for line in (draw_line_in_gap(gap, rng) for _ in range(3000))])
     assert ((inner @ drawn[:, :2].T).max(axis=0) <= drawn[:, 2]).all()
     assert ((outer @ drawn[:, :2].T).max(axis=0) >= drawn[:, 2]).all()
     compare(drawn, lines_by_rejection(outer, inner, 20_000, rng))
@@ -124,7 +128,7 @@ def test_no_gap_where_nothing_was_added():
     assert hulls.extended(np.full(3, 0.5)).rate_beyond(hulls) == 0
 
 
-@pytest.mark.parametrize("d", [2, 3, 5])
+@pytest.mark.parametrize("d", [2, 4])
 def test_hulls_in_every_pair(d):
     """Rates are half perimeters; pairs come in proportion to them (Algorithm 5, line 7; Algorithm 6, line 1)."""
     rng = np.random.default_rng(d)
@@ -141,10 +145,10 @@ def test_hulls_in_every_pair(d):
         (whole, lambda: outer.draw_cut(1.0, rng)),
         (more, lambda: outer.draw_cut_beyond(inner, 1.0, rng)),
     ):
-        cuts = [draw() for _ in range(1500)]
+        cuts = [draw() for _ in range(500)]
         sides = np.array([cut.goes_right(rows) for cut in cuts])
         assert (sides.any(axis=1) & ~sides.all(axis=1)).all()
-        if draw().dims and weights is more:
+        if weights is more:  # the new row alone
             assert (sides[:, :-1] == ~sides[:, -1:]).all()
         counts = [sum(cut.dims == pair for cut in cuts) for pair in pairs]
         if d > 2:
@@ -172,7 +176,9 @@ DOMAINS = [
 ]
 
 
-@pytest.mark.parametrize("domain", DOMAINS, ids=lambda domain: f"{len(domain.vertices)} in {domain.vertices.shape[1]}-D")
+@pytest.mark.parametrize(
+    "domain", DOMAINS, ids=lambda domain: f"{len(domain.vertices)} in {domain.vertices.shape[1]}-D"
+)
 @pytest.mark.parametrize("shape", [PairHulls, Box])
 def test_parts_make_up_the_whole(domain, shape):
     """Cut six times, following the smaller part into slivers: volumes add up, all vertices are corners, points find their part."""
@@ -209,13 +215,15 @@ def plane_of(face):
     return np.linalg.svd(face - face.mean(axis=0))[2][:2].T
 
 
-@pytest.mark.parametrize("tau", [0.7, 2.0])
-@pytest.mark.parametrize("polygon", [np.array([[0, 0], [1, 0], [1, 1], [0, 1]]), PENTAGON / 2], ids=["square", "pentagon"])
+@pytest.mark.parametrize("tau", [0.7, 1.4])
+@pytest.mark.parametrize(
+    "polygon", [np.array([[0, 0], [1, 0], [1, 1], [0, 1]]), PENTAGON / 2], ids=["square", "pentagon"]
+)
 def test_mean_number_of_cuts(polygon, tau):
     """In the plane, L τ / 2 + π A τ² / 4 for a domain of perimeter L and area A, from Crofton's formula."""
     domain = make_polytope(polygon)
     rng = np.random.default_rng(7)
-    counts = np.array([len(draw_partition(domain, tau, rng).cut_blocks()) for _ in range(500)])
+    counts = np.array([len(draw_partition(domain, tau, rng).cut_blocks()) for _ in range(400)])
     expected = perimeter(find_hull(domain.vertices)) * tau / 2 + np.pi * domain.volume * tau**2 / 4
     assert abs(counts.mean() - expected) < 3 * counts.std() / np.sqrt(len(counts))
 
@@ -261,14 +269,14 @@ def check(tree):
 def test_trees_keep_their_invariants(refinement, shape, min_samples_split):
     """With copies and rows on a grid among the others."""
     rng = np.random.default_rng(11)
-    X = np.round(rng.random((40, 3)), 1)
+    X = np.round(rng.random((30, 3)), 1)
     X[5:9] = X[4]
     for budget in (lambda n: 0.3 * n**0.3, np.inf):
         tree = Tree(budget, refinement=refinement, shape=shape, min_samples_split=min_samples_split, random_state=rng)
-        for x in X[rng.permutation(40)]:
+        for x in X[rng.permutation(30)]:
             tree.learn(x)
             check(tree)
-        assert len(tree.root.points) == 40
+        assert len(tree.root.points) == 30
     if refinement == "exact":
         tree.build(X)
         check(tree)

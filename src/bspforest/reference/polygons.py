@@ -33,17 +33,20 @@ def find_hull(points: np.ndarray) -> np.ndarray:
     [[2, 2], [0, 0]]
     """
     try:
-        vertices = ConvexHull(points).vertices
-        return points[np.roll(vertices, -np.argmin(vertices))]
-    except (QhullError, ValueError):  # too few points, or all on one line
+        corners = ConvexHull(points).vertices if len(points) > 2 else None
+    except QhullError:
+        corners = None
+    if corners is None:  # too few points, or all on one line
         one = points[np.argmax(np.linalg.norm(points - points[0], axis=1))]
         other = points[np.argmax(np.linalg.norm(points - one, axis=1))]
         return np.stack([one, other]) if (one != other).any() else one[None]
+    first = np.argmin(corners)  # so that nothing depends on where Qhull starts
+    return points[np.concatenate([corners[first:], corners[:first]])]
 
 
 def edges(polygon: np.ndarray) -> np.ndarray:
     """From each vertex to the next. A segment has two, there and back; a point has one, of length 0."""
-    return np.roll(polygon, -1, axis=0) - polygon
+    return np.concatenate([polygon[1:], polygon[:1]]) - polygon
 
 
 def perimeter(polygon: np.ndarray) -> float:
