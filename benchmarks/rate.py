@@ -3,10 +3,10 @@
     python benchmarks/rate.py            # a few minutes
     python benchmarks/rate.py --quick    # a quarter of the rows, half the repeats
 
-Rows are uniform in the cube [0, 1]^d, labels are a Lipschitz function g of them and noise, and the budget is a constant times
-n^(1/(d+2)). The theorem bounds the mean of (g(x) - ĝ_n(x))² by a constant times n^(-2/(d+2)). Its proof looks at a single
-tree, for which this is also the order of the error itself. A forest is at most as bad, and may be better: where g is smooth,
-the mean over trees has less bias.
+Rows are uniform in the cube [0, 1]^d, labels are a Lipschitz function g of them and noise, and the budget is a
+constant times n^(1/(d+2)). The theorem bounds the mean of (g(x) - ĝ_n(x))² by a constant times n^(-2/(d+2)). Its proof
+looks at a single tree, for which this is also the order of the error itself. A forest is at most as bad, and may be
+better: where g is smooth, the mean over trees has less bias.
 """
 
 from __future__ import annotations

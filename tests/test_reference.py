@@ -2,7 +2,8 @@
 
 Seeds are fixed. The tests of randomness were seen to fail when the drawing was broken on purpose:
 
-- angles of lines uniform instead of weighted by the edges, or offsets drawn from the vertices' shadows' squares: both tests of lines;
+- angles of lines uniform instead of weighted by the edges, or offsets drawn from the vertices' shadows' squares: both
+tests of lines;
 - in a gap, the angle drawn uniformly in its arc instead of its sine: the test against rejection, four cases of five;
 - a block's rate not halved: the mean number of cuts.
 """
@@ -66,7 +67,7 @@ def test_hulls_hold_their_points(points):
 
 
 def lines_by_rejection(outer, inner, n, rng):
-    """Uniform lines from the disc around ``outer``, kept if they hit it and miss ``inner``; normals point away from that."""
+    """Uniform lines from the disc around ``outer``, kept if they hit it and miss ``inner``; normals point outwards."""
     centre = outer.mean(axis=0)
     radius = np.linalg.norm(outer - centre, axis=1).max()
     lines = np.empty((0, 3))
@@ -109,7 +110,7 @@ GAPS = {
 }
 
 
-@pytest.mark.parametrize("outer, inner", GAPS.values(), ids=GAPS)
+@pytest.mark.parametrize(("outer", "inner"), GAPS.values(), ids=GAPS)
 def test_lines_between_two_hulls(outer, inner):
     """Algorithm 6 without rejection against rejection; the lines weigh as much as the perimeters differ."""
     rng = np.random.default_rng(2)
@@ -181,7 +182,7 @@ DOMAINS = [
 )
 @pytest.mark.parametrize("shape", [PairHulls, Box])
 def test_parts_make_up_the_whole(domain, shape):
-    """Cut six times, following the smaller part into slivers: volumes add up, all vertices are corners, points find their part."""
+    """Cut six times, following the smaller part into slivers: volumes add up, all vertices are corners."""
     rng = np.random.default_rng(len(domain.vertices))
     d = domain.vertices.shape[1]
     for _ in range(6):
@@ -248,7 +249,7 @@ def test_partitions_as_they_were():
 
 
 def check(tree):
-    """Children share out their parent's rows; hulls and boxes are those of the rows; pending cuts are later than the budget."""
+    """Children share out their parent's rows; hulls are those of the rows; pending cuts are later than the budget."""
     for node in tree.root.walk():
         fresh = type(node.hulls)(node.points)
         assert node.hulls.rate() == pytest.approx(fresh.rate(), rel=1e-9, abs=1e-12)

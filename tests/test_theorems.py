@@ -57,8 +57,8 @@ def agree(*samples) -> float:
 def test_restriction(d):
     """Number of cuts, times of the first and of all, and how often points share a block, in a simplex inside the cube.
 
-    Seen to fail, in all statistics, with rates of the whole perimeter in place of half of it in one of the two (rate times 2), and
-    with uniform angles (number of cuts, pairs).
+    Seen to fail, in all statistics, with rates of the whole perimeter in place of half of it in one of the two (rate
+    times 2), and with uniform angles (number of cuts, pairs).
     """
     simplex = make_polytope(CORNERS[d])
     rng = np.random.default_rng(40 + d)
@@ -91,7 +91,7 @@ def test_restriction(d):
 
 
 @pytest.mark.parametrize(
-    "start, end",
+    ("start", "end"),
     [
         ([0, 0], [1, 1]),
         ([0.2, 0], [0.3, 1]),
@@ -102,11 +102,11 @@ def test_restriction(d):
     ids=str,
 )
 def test_line_slice(start, end):
-    """Along a line cuts are a Poisson process. With v = end - start, its mean is τ Σ |v_(i,j)|, v_(i,j) the shadow of v in i and j.
+    """Along a line cuts are a Poisson process of mean τ Σ |v_(i,j)|, with v = end - start, v_(i,j) its shadow in i and j.
 
-    In the plane that is τ |v| (the paper's 2τ a unit of length, halved). In three dimensions it depends on the direction, for
-    a unit of length: 2τ along an axis, (1 + √2) τ along the diagonal of a face, √6 τ along that of the cube. Seen to fail
-    with τ |v| in three dimensions (all three lines), and with uniform angles (four lines of five).
+    In the plane that is τ |v| (the paper's 2τ a unit of length, halved). In three dimensions it depends on the
+    direction, for a unit of length: 2τ along an axis, (1 + √2) τ along the diagonal of a face, √6 τ along that of the
+    cube. Seen to fail with τ |v| in three dimensions (all three lines), and with uniform angles (four lines of five).
     """
     start, end = np.array(start, dtype=float), np.array(end, dtype=float)
     d = len(start)
@@ -144,16 +144,16 @@ def block_of(x, tau, rng):
 
 
 def test_block_diameter():
-    """The diameter D of the block of x: E[D²] = O(d/τ²), as Theorem 3 needs it. The supplement's constant, 4d, is too small.
+    """The diameter D of the block of x: E[D²] = O(d/τ²), as Theorem 3 needs it. The paper's constant, 4d, is too small.
 
     The supplement's Lemma 2 bounds D by a slice in the direction of the diameter, as if that were chosen before the
-    block was seen, and takes E[(E1 + E2)²] for E[E1²] + E[E2²]. In the plane E[D²] is about 22/τ² for large τ, not at most 8/τ²: even
-    the disc of the block's mean area, 2π/τ², has a squared diameter of 8/τ².
+    block was seen, and takes E[(E1 + E2)²] for E[E1²] + E[E2²]. In the plane E[D²] is about 22/τ² for large τ, not at
+    most 8/τ²: even the disc of the block's mean area, 2π/τ², has a squared diameter of 8/τ².
 
-    A bound that holds: around x lie m sectors of radius r. Cuts that part x from the chord of a sector come at rate
-    r (1 - sin(π/m)), and after one the block does not reach the sector's arc; so P(D ≥ δ) ≤ m exp(-τδ (1 - sin(π/m)) / 2), and
-    with m = 16, E[D²] ≤ 94/τ². In d dimensions the block lies in a cylinder over such a planar block for each pair, hence
-    E[D²] ≤ 47d/τ². Seen to fail with angles that are all the same (blocks like long strips).
+    A bound that holds: around x lie m sectors of radius r. Cuts that part x from the chord of a sector come at rate r
+    (1 - sin(π/m)), and after one the block does not reach the sector's arc; so P(D ≥ δ) ≤ m exp(-τδ (1 - sin(π/m)) /
+    2), and with m = 16, E[D²] ≤ 94/τ². In d dimensions the block lies in a cylinder over such a planar block for each
+    pair, hence E[D²] ≤ 47d/τ². Seen to fail with angles that are all the same (blocks like long strips).
     """
     rng = np.random.default_rng(12)
     for d, tau, n in ((2, 30.0, 200), (3, 8.0, 100)):
@@ -210,12 +210,12 @@ def rows(d):
 CASES = [(2, PairHulls, 4), (2, PairHulls, 2), (3, PairHulls, 4), (3, Box, 3)]
 
 
-@pytest.mark.parametrize("d, shape, min_split", CASES)
+@pytest.mark.parametrize(("d", "shape", "min_split"), CASES)
 def test_online_batch_reference_and_engine_agree(d, shape, min_split):
-    """Shapes of trees and times of their first cuts, one by one with a growing budget, and in a batch, in both programs.
+    """Shapes of trees and times of first cuts, one by one with a growing budget and in a batch, in both programs.
 
-    Seen to fail with lines 7 to 10 of Algorithm 4 left out for leaves, with a rate of Exp(λ) not halved in line 7, with `refine` left
-    out, and with ``refinement="redraw"`` (next test).
+    Seen to fail with lines 7 to 10 of Algorithm 4 left out for leaves, with a rate of Exp(λ) not halved in line 7,
+    with `refine` left out, and with ``refinement="redraw"`` (next test).
     """
     X = rows(d)
     tau = 2.5 if shape is Box or d == 2 else 1.0
@@ -238,7 +238,7 @@ def test_online_batch_reference_and_engine_agree(d, shape, min_split):
         assert stats.kstest([tree.root.cut.time for tree in trees], "expon", args=(0, 1 / rate)).pvalue > 1e-3
 
 
-@pytest.mark.parametrize("d, shape", [(2, PairHulls), (3, PairHulls), (3, Box)])
+@pytest.mark.parametrize(("d", "shape"), [(2, PairHulls), (3, PairHulls), (3, Box)])
 def test_the_printed_rule(d, shape):
     """Algorithm 4 as printed: the engine's ``redraw`` has the law of the reference's, which is not that of a batch."""
     X = rows(d)

@@ -1,12 +1,12 @@
 """Polygons in the plane, and lines drawn at random that hit them.
 
-A line is {z : z·n = p} with a unit normal n = (cos θ, sin θ). Lines have one measure that shifts and rotations leave alone,
-dθ dp. By it the lines that hit a convex polygon weigh as much as its perimeter, and the paper's "angle θ with density
-|l(θ)|, position u uniform on l(θ)" (Algorithm 2, line 4) is a line that hits the polygon, drawn uniformly: l(θ) is the
-polygon's shadow in the direction n.
+A line is {z : z·n = p} with a unit normal n = (cos θ, sin θ). Lines have one measure that shifts and rotations leave
+alone, dθ dp. By it the lines that hit a convex polygon weigh as much as its perimeter, and the paper's "angle θ with
+density |l(θ)|, position u uniform on l(θ)" (Algorithm 2, line 4) is a line that hits the polygon, drawn uniformly:
+l(θ) is the polygon's shadow in the direction n.
 
-A polygon is an array of vertices, one a row, counterclockwise. Two vertices are a segment, one is a point: the lines are
-the same, and so is the code, with a segment's perimeter counting it there and back.
+A polygon is an array of vertices, one a row, counterclockwise. Two vertices are a segment, one is a point: the lines
+are the same, and so is the code, with a segment's perimeter counting it there and back.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def draw_line(polygon: np.ndarray, rng: np.random.Generator) -> Line:
 class Gap(NamedTuple):
     """The lines that hit one polygon and miss another inside it, by the angle of the normal that points outwards.
 
-    For angles in arc k, from ``start[k]`` to ``end[k]``, the outer polygon's farthest vertex is ``far[k]``, the inner one's
-    is ``near[k]``, and the offsets of the lines fill the interval from ``near[k] @ n`` to ``far[k] @ n``.
+    For angles in arc k, from ``start[k]`` to ``end[k]``, the outer polygon's farthest vertex is ``far[k]``, the inner
+    one's is ``near[k]``, and the offsets of the lines fill the interval from ``near[k] @ n`` to ``far[k] @ n``.
     """
 
     start: np.ndarray
@@ -104,9 +104,9 @@ class Gap(NamedTuple):
 def find_gap(outer: np.ndarray, inner: np.ndarray) -> Gap:
     """The lines that hit ``outer`` and miss ``inner``, which must lie in it. Together they weigh L(outer) - L(inner).
 
-    The farthest vertex changes only where the normal passes that of an edge, so the normals of all edges are the ends of
-    the arcs. Where ``outer`` is ``inner`` and one point x more, these are the vertices of the polygon between x and the
-    two tangents from it to ``inner``.
+    The farthest vertex changes only where the normal passes that of an edge, so the normals of all edges are the ends
+    of the arcs. Where ``outer`` is ``inner`` and one point x more, only the arcs between the two tangents from x have
+    weight: there ``far`` is x, and ``near`` goes through the vertices of ``inner`` that x sees.
     """
     edge = np.concatenate([edges(outer), edges(inner)])
     edge = edge[(edge != 0).any(axis=1)]
@@ -122,8 +122,8 @@ def find_gap(outer: np.ndarray, inner: np.ndarray) -> Gap:
 def draw_line_in_gap(gap: Gap, rng: np.random.Generator) -> Line:
     """A uniform line among those that hit the outer polygon and miss the inner one (Algorithm 6, lines 2-3).
 
-    Exact and without rejection. Line 2 asks for an angle with density |l'(θ)| - |l(θ)|. In an arc this is
-    |far - near| cos(angle from far - near): so the arc is drawn by its weight, and in it the sine of that angle is uniform.
+    Exact and without rejection. Line 2 asks for an angle with density |l'(θ)| - |l(θ)|. In an arc this is |far - near|
+    cos(angle from far - near): so the arc is drawn by its weight, and in it the sine of that angle is uniform.
     """
     weights = gap.weights()
     k = rng.choice(len(weights), p=weights / weights.sum())
