@@ -2,10 +2,11 @@
 
 Seeds are fixed. The tests of randomness were seen to fail when the drawing was broken on purpose:
 
-- angles of lines uniform instead of weighted by the edges, or offsets drawn from the vertices' shadows' squares: both
-tests of lines;
-- in a gap, the angle drawn uniformly in its arc instead of its sine: the test against rejection, four cases of five;
-- a block's rate not halved: the mean number of cuts.
+- angles of lines uniform, not weighted by edges: uniform lines, two polygons of three; offsets not uniform: all three;
+- in a gap, the angle uniform in its arc, not its sine: lines between two hulls, four cases of five;
+- pairs of dimensions drawn alike, not by their perimeters: hulls in every pair, d = 4;
+- rates of whole perimeters, not half: hulls in every pair, mean number of cuts;
+- Mondrian thresholds beyond a box not uniform, or rates beyond it doubled: cuts beyond a box.
 """
 
 from __future__ import annotations
@@ -154,6 +155,24 @@ def test_hulls_in_every_pair(d):
         counts = [sum(cut.dims == pair for cut in cuts) for pair in pairs]
         if d > 2:
             assert stats.chisquare(counts, len(cuts) * weights / weights.sum()).pvalue > 1e-3
+
+
+def test_mondrian_cuts_beyond_a_box():
+    """Those that part a row from a box, against rejection among all that cross the larger box."""
+    rng = np.random.default_rng(6)
+    X, x = rng.random((5, 3)), np.array([1.3, 0.5, -0.4])
+    inner, outer = Box(X), Box(X).extended(x)
+    cuts = [outer.draw_cut(1.0, rng) for _ in range(8000)]
+    missing = [cut for cut in cuts if len(np.unique(cut.goes_right(X))) == 1]
+    assert outer.rate_beyond(inner) == pytest.approx(outer.rate() - inner.rate())
+    assert stats.binomtest(len(missing), len(cuts), outer.rate_beyond(inner) / outer.rate()).pvalue > 1e-3
+    drawn = [outer.draw_cut_beyond(inner, 1.0, rng) for _ in range(3000)]
+    table = [[sum(cut.dims == (k,) for cut in sample) for k in range(3)] for sample in (drawn, missing)]
+    assert table[0][1] == table[1][1] == 0  # x is inside the box in dimension 1
+    assert stats.chi2_contingency(np.array(table)[:, [0, 2]]).pvalue > 1e-3
+    for k in (0, 2):
+        offsets = [[cut.offset for cut in sample if cut.dims == (k,)] for sample in (drawn, missing)]
+        assert stats.ks_2samp(*offsets).pvalue > 1e-3
 
 
 # ----------------------------------------------------------------------------------------------------------------------
