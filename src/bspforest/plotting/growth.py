@@ -241,7 +241,7 @@ class GrowthDisplay:
                 self.axes_[1, k].set_ylabel("")
         return self
 
-    def animate(self, *, fps: float = 2.0) -> Any:
+    def animate(self, *, fps: int = 2) -> Any:
         """A matplotlib animation of all frames, for a notebook or to be saved as a video."""
         plt = need_matplotlib("GrowthDisplay")
         from matplotlib.animation import FuncAnimation
@@ -258,7 +258,7 @@ class GrowthDisplay:
             self.figure_, show, frames=self.frames, init_func=list, interval=1000 / fps, cache_frame_data=False
         )
 
-    def save(self, path: str | Path, *, fps: float = 2.0, dpi: float = 80) -> Path:
+    def save(self, path: str | Path, *, fps: int = 2, dpi: float = 80) -> Path:
         """Write all frames as an animated picture (``.gif``, ``.webp`` or ``.png``). The path."""
         need_matplotlib("GrowthDisplay")
         path = Path(path)

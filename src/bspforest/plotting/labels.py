@@ -48,6 +48,6 @@ class Palette:
     def explain(self, ax: Any) -> None:
         """A legend of the classes, or a scale, beside the picture."""
         if self.classes is not None:
-            add_legend(ax, self.classes)
+            add_legend(ax, self.classes.tolist())
         else:
             ax.figure.colorbar(self._scale(), ax=ax, label="label")

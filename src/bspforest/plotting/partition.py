@@ -119,7 +119,7 @@ class PartitionDisplay:
             raise ValueError(f"hulls must be 'nested', 'leaves' or None, got {hulls!r}")
         self.figure_, (self.ax_,) = make_axes("PartitionDisplay", ax, size=(6.0, 5.0))
         section = self.section
-        text, ground = ink()
+        text, _ = ink()
         leaves = section.leaf_nodes
         fills = self.palette.colour_values(section.tree.value[leaves])
         flat = not len(section.points)
