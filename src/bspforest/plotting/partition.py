@@ -7,9 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 
+from .._layout import AXES, ISOTROPIC, PAIRS
 from .labels import Palette
 from .sections import Section, check_forest, choose_plane, describe_plane, feature_names, frame, see_tree
 from .style import collect_edges, draw_cells, draw_lines, draw_points, fit_frame, ink, make_axes, mix
+
+KINDS = {PAIRS: "BSP tree", AXES: "Mondrian tree", ISOTROPIC: "isotropic BSP tree"}
 
 
 class PartitionDisplay:
@@ -86,13 +89,13 @@ class PartitionDisplay:
         PartitionDisplay
         """
         forest = check_forest(forest)
-        if not -len(forest.trees_) <= tree < len(forest.trees_):
-            raise ValueError(f"tree must be below {len(forest.trees_)}, the number of trees, got {tree}")
+        if not isinstance(tree, (int, np.integer)) or not 0 <= tree < len(forest.trees_):
+            raise ValueError(f"tree must be a whole number from 0 to {len(forest.trees_) - 1}, got {tree!r}")
         plane, row = choose_plane(forest, dims, values)
         corners = frame(forest._forest.held_rows()[:, list(plane)], extent)
         section = see_tree(forest, tree, plane, row, corners)
         names = feature_names(forest)
-        kind = {"pairs": "BSP tree", "axes": "Mondrian tree", "isotropic": "isotropic BSP tree"}[forest.cuts]
+        kind = KINDS[forest._forest.arrays.family]
         title = f"{kind}, {section.tree.n_leaves} leaves"
         if len(row) > 2:
             title = f"{title}, {len(section.leaf_nodes)} in the section\n{describe_plane(forest, plane, row)}"

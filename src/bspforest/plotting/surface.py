@@ -157,7 +157,8 @@ class SurfaceDisplay:
         self
         """
         n = 2 if uncertainty else 1
-        self.figure_, self.axes_ = make_axes("SurfaceDisplay", ax, n, size=(5.6 * n, 4.6))
+        hint = "; one will do with uncertainty=False" if uncertainty else ""
+        self.figure_, self.axes_ = make_axes("SurfaceDisplay", ax, n, size=(5.6 * n, 4.6), hint=hint)
         classes = self.palette.classes
         if classes is not None:
             shape = (-1, len(classes))
