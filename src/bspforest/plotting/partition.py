@@ -21,7 +21,8 @@ class PartitionDisplay:
     With two features: the cells; over them the hulls of all nodes, one inside the other (dashed), each crossed by its cut
     (solid), which goes on outside the hull as a thin line; and the points. In a Mondrian tree (``cuts="axes"``) a node is
     known by the box around its points, which is drawn in place of the hull. Cells are bounded by the cuts alone: where there
-    are no points nearby, prediction reads a place at its nearest in the box of each node, and may say something else.
+    are no points nearby, prediction reads a place at its nearest in the box of each node, and may say something else. A cell
+    has the colour of its mean label or most frequent class (paler the less frequent), faint, stronger in its hull.
 
     With more features: the section of the partition by the plane of two chosen features, the others held at a value.
     Every cell that the plane meets is drawn; points and hulls are not, since they do not lie in the plane.
@@ -128,7 +129,8 @@ class PartitionDisplay:
         flat = not len(section.points)
         self.cells_ = draw_cells(self.ax_, [section.cells[v] for v in leaves], fills if flat else mix(fills, 0.3))
         strong = 1.0 if flat else 0.5
-        self.lines_ = draw_lines(self.ax_, section.lines, color=mix(text, strong), linewidth=0.7, zorder=2)
+        thin = min(1.0, (60 / len(leaves)) ** 0.5)  # lines of a large tree would cover its cells
+        self.lines_ = draw_lines(self.ax_, section.lines, color=mix(text, strong), linewidth=0.7 * thin, zorder=2)
         shown = [v for v in range(section.tree.n_nodes) if hulls == "nested" or (hulls and section.is_leaf(v))]
         self.hulls_ = self.leaf_hulls_ = self.cuts_ = self.points_ = None
         if not flat:
@@ -143,10 +145,10 @@ class PartitionDisplay:
                     self.ax_,
                     collect_edges([section.hulls[v] for v in shown]),
                     color=mix(text, 0.75),
-                    linewidth=0.8,
+                    linewidth=0.8 * thin,
                     linestyle="--",
                 )
-            self.cuts_ = draw_lines(self.ax_, section.cuts, color=text, linewidth=1.4, zorder=3)
+            self.cuts_ = draw_lines(self.ax_, section.cuts, color=text, linewidth=1.4 * thin, zorder=3)
         if points and not flat:
             self.points_ = draw_points(self.ax_, section.points, self.palette.colour_labels(self.labels))
         if legend:
