@@ -117,7 +117,7 @@ def surface_regression():
 
 
 def prices():
-    """House prices of England and Wales, learned sale by sale."""
+    """House prices of England and Wales: one tree, a hundred, and a hundred that went on learning."""
     with np.load(Path(os.environ["BSPFOREST_DATA"]) / PRICES, allow_pickle=False) as data:
         order = np.random.default_rng(0).permutation(len(data["y"]))
         X, y = data["X"][order, ::-1].astype(float), data["y"][order].astype(float)
