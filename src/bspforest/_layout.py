@@ -142,8 +142,9 @@ LANES = 8
 # A cache line. Records begin at one: numpy's own arrays do not, and then every 64-byte record lies in two.
 LINE = 64
 
-# Arrays of this many bytes grow in place.
-HUGE = 2**28
+# Arrays of this many bytes grow in place: fresh memory costs more than moving what is there. (Numpy asks for huge pages
+# for arrays of 4 MB, and growing keeps them.)
+HUGE = 2**23
 
 
 def view_as(owner: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
