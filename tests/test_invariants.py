@@ -172,6 +172,13 @@ def test_a_longer_stream(cuts):
     check(forest)
 
 
+@pytest.mark.parametrize("cuts", laws.FAMILIES)
+def test_a_large_batch(cuts):
+    X = np.random.default_rng(1).normal(size=(3000, 4)) ** 3
+    forest = laws.make(X, 2, cuts=cuts, budget=6.0, min_split=4, scaling="minmax")
+    check(laws.learn(forest, X))
+
+
 def test_duplicates_by_the_thousand():
     X = np.repeat(np.random.default_rng(0).random((3, 2)), 2000, axis=0)
     forest = laws.make(X, 3, budget=np.inf, min_split=4)

@@ -5,6 +5,7 @@ law was broken on purpose:
 
 - thinning dropped (the time of rejected candidates not counted): all root times; pairs in every route, for both families that
   thin; some shapes;
+- a clipped box too small by a third: pairs in large sets, for both families (by a tenth: for axes);
 - a box loosened (an unsure box taken for a yes): root times, pairs and shapes in every route but the batch;
 - a pending cut kept although, after forgetting, it parts nothing any more: root times for "forget" and "window";
 - the next cut drawn anew at each arrival, which is ``refinement="redraw"``: the last test.
@@ -59,6 +60,29 @@ def test_pairs_after_large_chunks(cuts, d):
     expected = np.array([np.exp(-tau * laws.segment_rate(cuts, X[i] - X[j])) for i, j in zip(a, b, strict=True)])
     z = (seen - expected) / np.sqrt(expected * (1 - expected) / N_TREES)
     assert np.abs(z).max() < 5  # of 780 pairs
+    assert abs(z.mean()) < 3
+
+
+@pytest.mark.parametrize("cuts", ["pairs", "axes"])
+def test_pairs_in_large_sets(cuts):
+    """The same for a batch large enough to be cut by clipped boxes, `bspforest._build.LARGE`, which are loose here."""
+    rng = np.random.default_rng(11)
+    X = rng.normal(size=(300, 3)) ** 3
+    X[:, 1] = X[:, 0] + 0.1 * X[:, 1]  # far from filling its box
+    X -= X.min(axis=0)
+    X /= X.max(axis=0)
+    tau = 4.0
+    forest = laws.make(X, N_TREES, cuts=cuts, budget=tau)
+    laws.learn(forest, X)
+    leaves = forest.find_leaves(X)
+    a, b = rng.integers(0, 300, (2, 2000))
+    expected = np.array([np.exp(-tau * laws.segment_rate(cuts, X[i] - X[j])) for i, j in zip(a, b, strict=True)])
+    kept = (expected > 0.02) & (expected < 0.98)
+    a, b, expected = a[kept], b[kept], expected[kept]
+    seen = (leaves[a] == leaves[b]).mean(axis=1)
+    z = (seen - expected) / np.sqrt(expected * (1 - expected) / N_TREES)
+    assert len(z) > 1000
+    assert np.abs(z).max() < 5
     assert abs(z.mean()) < 3
 
 

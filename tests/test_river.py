@@ -41,7 +41,7 @@ def answers(model, part=rows):
 
 def held(model):
     """The rows the forest holds, oldest first."""
-    return model._forest.arrays.rows[model._forest.table.held_slots()]
+    return model._forest.held_rows()
 
 
 @pytest.mark.parametrize("forest", FORESTS)
@@ -244,7 +244,7 @@ def test_memory_is_counted_once():
     assert least < model._raw_memory_usage < 1.1 * least + 20_000
     assert pickle.loads(pickle.dumps(model))._raw_memory_usage == pytest.approx(model._raw_memory_usage, rel=0.1)
     assert model._memory_usage.endswith("KiB")
-    # river's own way, which pipelines go, counts the data of arrays twice, but nothing that is not the forest's.
+    # river's own way, which pipelines go, may count the data of arrays twice, but nothing that is not the forest's.
     assert (preprocessing.MinMaxScaler() | model)._raw_memory_usage < 2.2 * least + 20_000
 
 

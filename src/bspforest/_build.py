@@ -12,12 +12,13 @@ from ._cuts import PATIENCE, candidate_rate, draw_candidate, height
 from ._layout import ISOTROPIC, NOTHING
 from ._nodes import (
     attach,
+    count_labels,
     free_leaf,
+    join_children,
     load_points,
     new_cut,
     new_leaf,
     place,
-    recount,
     set_box,
     set_cut,
     tree_of,
@@ -46,46 +47,83 @@ def swap_rows(rows, slots, s, t):
     slots[t] = slot
 
 
+# So few numbers are moved without asking whether they need to be.
+FEW_NUMBERS = 128
+
+# Sets of this many rows or more are cut by a box that encloses them, not by their own; see `build`.
+LARGE = 64
+
+
 @inlined
-def share_out(family, cut, normal, rows, slots, start, end):
+def share_out_small(rows, slots, cut, start, end):
+    """As `share_out`, for few rows: every row is moved, and no branch is foreseen wrongly but the last."""
+    i, j, a, b, p = np.uint64(cut.i), np.uint64(cut.j), cut.a, cut.b, cut.p
+    middle = np.uint64(start)
+    for s in range(np.uint64(start), np.uint64(end)):
+        right = a * rows[s, i] + b * rows[s, j] > p
+        swap_rows(rows, slots, s, middle)
+        middle += np.uint64(not right)
+    return np.int64(middle)
+
+
+@inlined
+def share_out(family, cut, normal, work, start, end):
     """Move the rows left of the cut before those right of it; where the right part starts.
 
-    A cut that misses the rows moves nothing, so this is also the test whether a candidate splits them.
+    A cut that misses the rows moves nothing, so this is also the test whether a candidate splits them. First all sides, then
+    the rows on the wrong one, then these change places: no step has branches that are foreseen wrongly, which made
+    large sets 1.5 times as fast to share out.
     """
-    s = start
-    t = end - 1
-    p = cut.p
+    rows, slots, sides = work.rows, work.slots, work.sides
+    n = end - start
+    if family != ISOTROPIC and n * rows.shape[1] <= FEW_NUMBERS:
+        return share_out_small(rows, slots, cut, start, end)
+    n_right = np.int64(0)
     if family == ISOTROPIC:
-        while True:
-            while s <= t and height(family, cut, normal, rows[s]) <= p:
-                s += 1
-            while s <= t and height(family, cut, normal, rows[t]) > p:
-                t -= 1
-            if s >= t:
-                return s
-            swap_rows(rows, slots, np.uint64(s), np.uint64(t))
-            s += 1
-            t -= 1
-    # Unsigned indices: numba need not ask whether they count from the end.
-    i, j, a, b = np.uint64(cut.i), np.uint64(cut.j), cut.a, cut.b
-    while True:
-        while s <= t and a * rows[np.uint64(s), i] + b * rows[np.uint64(s), j] <= p:
-            s += 1
-        while s <= t and a * rows[np.uint64(t), i] + b * rows[np.uint64(t), j] > p:
-            t -= 1
-        if s >= t:
-            return s
-        swap_rows(rows, slots, np.uint64(s), np.uint64(t))
-        s += 1
-        t -= 1
+        for s in range(n):
+            right = height(family, cut, normal, rows[start + s]) > cut.p
+            sides[s] = right
+            n_right += right
+    else:
+        # Unsigned indices: numba need not ask whether they count from the end.
+        i, j, a, b, p = np.uint64(cut.i), np.uint64(cut.j), cut.a, cut.b, cut.p
+        first = np.uint64(start)
+        for s in range(np.uint64(n)):
+            right = a * rows[first + s, i] + b * rows[first + s, j] > p
+            sides[s] = right
+            n_right += right
+    middle = end - n_right
+    if middle == start or middle == end:
+        return middle
+    swap_misplaced(work, start, middle, n)
+    return middle
+
+
+@kernel
+def swap_misplaced(work, start, middle, n):
+    """Let rows on the wrong side of ``middle`` change places. ``work.sides`` are the sides of n rows from ``start``."""
+    rows, slots, sides, misplaced = work.rows, work.slots, work.sides, work.misplaced
+    n_left = np.uint64(middle - start)
+    first = np.uint64(start)
+    c = np.uint64(0)
+    for s in range(n_left):
+        misplaced[0, c] = s
+        c += np.uint64(sides[s])
+    e = np.uint64(0)
+    for s in range(n_left, np.uint64(n)):
+        misplaced[1, e] = s
+        e += np.uint64(1 - sides[s])
+    for k in range(c):
+        swap_rows(rows, slots, first + np.uint64(misplaced[0, k]), first + np.uint64(misplaced[1, k]))
 
 
 @inlined
-def draw_split(tree, work, box, start, end, t0):
-    """The first cut of ``work.rows[start:end]``, with this box, after time t0 (design, section 2).
+def draw_split(tree, work, box, tight, start, end, t0):
+    """The first cut of ``work.rows[start:end]`` after time t0 (design, section 2).
 
-    Its time and where the right part starts; the cut is in ``work.cut``, the rows are shared out by it. The time is
-    infinite if the rows coincide.
+    ``box`` encloses the rows; it is made tight, if it is not, after a candidate that misses them: the stream of candidates
+    may go on in another box at any moment. Returns the time, where the right part starts, and whether the box is tight
+    now; the cut is in ``work.cut``, the rows are shared out by it. The time is infinite if the rows coincide.
     """
     cut = work.cut[0]
     rate = candidate_rate(tree.family, box)
@@ -94,12 +132,44 @@ def draw_split(tree, work, box, start, end, t0):
         for _ in range(PATIENCE):
             t += draw_exponential(tree.state[0]) / rate
             draw_candidate(tree.family, tree.state[0], box, rate, cut, work.normal)
-            middle = share_out(tree.family, cut, work.normal, work.rows, work.slots, start, end)
+            middle = share_out(tree.family, cut, work.normal, work, start, end)
             if start < middle < end:
-                return t, middle
+                return t, middle, tight
+            if not tight:
+                bound_rows(work.rows, start, end, box)
+                tight = True
+                rate = candidate_rate(tree.family, box)
+                if rate <= 0.0:
+                    break
     cut.i = cut.j = 0
     cut.a = cut.b = cut.p = 0.0
-    return math.inf, start
+    return math.inf, start, True
+
+
+@inlined
+def clip_box(box, cut, right, clipped):
+    """The box of the part of ``box`` on one side of the cut, into ``clipped``; not isotropic. Rounded outwards."""
+    for k in range(box.shape[1]):
+        clipped[0, k] = box[0, k]
+        clipped[1, k] = box[1, k]
+    clip_side(box, cut.i, cut.a, cut.j, cut.b, cut.p, right, clipped)
+    clip_side(box, cut.j, cut.b, cut.i, cut.a, cut.p, right, clipped)
+
+
+@inlined
+def clip_side(box, i, a, j, b, p, right, clipped):
+    """The bounds of coordinate i where a*z[i] + b*z[j] <= p (or, ``right``, above)."""
+    if a == 0.0:
+        return
+    x, y = b * box[0, j], b * box[1, j]
+    most = max(x, y) if right else min(x, y)
+    rounding = 1e-14 * (abs(p) + abs(most))
+    bound = (p - most - rounding) / a if right else (p - most + rounding) / a
+    if right == (a > 0.0):
+        if bound > clipped[0, i]:
+            clipped[0, i] = bound
+    elif bound < clipped[1, i]:
+        clipped[1, i] = bound
 
 
 @inlined
@@ -119,6 +189,7 @@ def push_parts(work, top, start, middle, end, parent, time):
     left_on_top = 1 if middle - start < end - middle else 0
     push_task(work, top + left_on_top, start, middle, parent, 0, time)
     push_task(work, top + 1 - left_on_top, middle, end, parent, 1, time)
+    return left_on_top
 
 
 @inlined
@@ -132,7 +203,7 @@ def make_leaf(tree, slots, start, end):
         for s in range(start, end):
             tree.links[last] = slots[s]
             last = slots[s]
-        recount(tree, k)
+        count_labels(tree, k, slots, start, end)
     return k
 
 
@@ -141,8 +212,13 @@ def build(tree, work, start, end, parent, side, t0, budget):
     """Grow the tree of ``work.rows[start:end]`` from time t0 up to the budget and put it below ``parent``.
 
     Permutes those rows. False if the tree has no room for it; it is then unfinished. The set may not be empty.
+
+    A large set is not bounded afresh: the box of the set it was cut from, clipped by the cut, encloses it, and that is
+    enough to draw its own cut. Its tight box is joined from its children's at the end. (Bounding took a quarter of the time.)
     """
     push_task(work, 0, start, end, parent, side, t0)
+    clipped = False  # the first set has no box yet
+    n_loose = 0
     top = 0
     while top >= 0:
         task = work.tasks[top]
@@ -153,15 +229,34 @@ def build(tree, work, start, end, parent, side, t0, budget):
             if v < 0:
                 return False
             box = work.box
-            bound_rows(work.rows, start, end, box)
-            t, middle = draw_split(tree, work, box, start, end, work.times[top])
+            tight = end - start < LARGE or not clipped
+            if tight:
+                bound_rows(work.rows, start, end, box)
+            else:
+                for k in range(box.shape[1]):
+                    box[0, k] = work.boxes[top, 0, k]
+                    box[1, k] = work.boxes[top, 1, k]
+            t, middle, tight = draw_split(tree, work, box, tight, start, end, work.times[top])
             set_cut(tree, v, work.cut[0], work.normal, t)
-            set_box(tree, v, box)
             attach(tree, parent, side, v)
             if t <= budget and t < math.inf:
-                push_parts(work, top, start, middle, end, v, t)
+                if tight:
+                    set_box(tree, v, box)
+                else:
+                    work.loose[n_loose] = v
+                    n_loose += 1
+                left_on_top = push_parts(work, top, start, middle, end, v, t)
+                clipped = tree.family != ISOTROPIC
+                if clipped:
+                    if middle - start >= LARGE:
+                        clip_box(box, work.cut[0], np.bool_(False), work.boxes[top + left_on_top])
+                    if end - middle >= LARGE:
+                        clip_box(box, work.cut[0], np.bool_(True), work.boxes[top + 1 - left_on_top])
                 top += 1
                 continue
+            if not tight:
+                bound_rows(work.rows, start, end, box)
+            set_box(tree, v, box)
         k = make_leaf(tree, work.slots, start, end)
         if k < 0:
             return False
@@ -175,6 +270,8 @@ def build(tree, work, start, end, parent, side, t0, budget):
         if tree.redraw:
             node.time = math.inf  # Algorithm 4 as printed forgets a cut that comes too late
         schedule(tree, node.time, v, k)
+    for k in range(n_loose - 1, -1, -1):
+        join_children(tree, np.int64(work.loose[k]), work.point[2])
     return True
 
 
@@ -194,7 +291,7 @@ def carry_out(tree, work, budget):
         unschedule(tree, k)
         load_points(tree, k, work, np.int64(0))
         free_leaf(tree, k)
-        middle = share_out(tree.family, tree.cuts[v], tree.boxes[v, -1], work.rows, work.slots, np.int64(0), n)
+        middle = share_out(tree.family, tree.cuts[v], tree.boxes[v, -1], work, np.int64(0), n)
         build(tree, work, np.int64(0), middle, v, np.int64(0), tree.cuts[v].time, budget)
         build(tree, work, middle, n, v, np.int64(1), tree.cuts[v].time, budget)
     return 0

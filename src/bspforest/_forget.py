@@ -11,11 +11,11 @@ from ._layout import NOTHING
 from ._nodes import (
     attach,
     child_of,
-    copy_bounds,
     free_cut,
     free_leaf,
     goes_right,
     is_pending,
+    join_children,
     leaf_of,
     load_points,
     place,
@@ -75,28 +75,6 @@ def touches(tree, v, z):
     return False
 
 
-@kernel
-def join_child(tree, ref, own, first, z):
-    """Make the float32 box ``own`` cover child ``ref``, a leaf or a node; ``first``: start with it."""
-    d = own.shape[1]
-    if ref >= 0:
-        box = tree.boxes[ref]
-        for k in range(d):
-            own[0, k] = box[0, k] if first else min(own[0, k], box[0, k])
-            own[1, k] = box[1, k] if first else max(own[1, k], box[1, k])
-        return
-    slot = tree.leaves[~ref].last
-    for _ in range(tree.leaves[~ref].n_points):
-        place(tree, slot, z)
-        for k in range(d):
-            low = round_down(z[k])
-            high = round_up(z[k])
-            own[0, k] = low if first else min(own[0, k], low)
-            own[1, k] = high if first else max(own[1, k], high)
-        first = False
-        slot = tree.links[slot]
-
-
 @pasted
 def shrink_boxes(tree, work, h, z):
     """Tighten the boxes along ``work.path[:h]``, from below, now that ``z`` is gone."""
@@ -104,10 +82,7 @@ def shrink_boxes(tree, work, h, z):
         v = work.path[step]
         if not touches(tree, v, z):
             return
-        own = tree.boxes[v]
-        join_child(tree, child_of(tree, v, 0), own, np.bool_(True), work.point[2])
-        join_child(tree, child_of(tree, v, 1), own, np.bool_(False), work.point[2])
-        copy_bounds(tree, v)
+        join_children(tree, v, work.point[2])
 
 
 @pasted
@@ -123,7 +98,7 @@ def shrink_pending(tree, work, v, z):
     load_points(tree, k, work, np.int64(0))
     bound_rows(work.rows, np.int64(0), n, work.box)
     if alone:  # the cut parts nothing any more: the next one
-        t, _ = draw_split(tree, work, work.box, np.int64(0), n, cut.time)
+        t, _, _ = draw_split(tree, work, work.box, np.bool_(True), np.int64(0), n, cut.time)
         set_cut(tree, v, work.cut[0], work.normal, t)
         schedule(tree, t, v, k)
     set_box(tree, v, work.box)

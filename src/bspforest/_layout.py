@@ -17,7 +17,7 @@ window finds the point to forget at the head of the ring.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -115,7 +115,11 @@ class Work(NamedTuple):
 
     rows: np.ndarray  # (., d) scaled rows of the set being built or shared out
     slots: np.ndarray  # (.,) where those rows are held
+    sides: np.ndarray  # (.,) int8, the side each is on
+    misplaced: np.ndarray  # (2, .) int32, those on the wrong side
+    loose: np.ndarray  # (.,) int32, nodes whose boxes are to be made tight
     tasks: np.ndarray  # (STACK, 4) start, end, parent, side
+    boxes: np.ndarray  # (STACK, 2, d) boxes around the sets on the stack
     times: np.ndarray  # (STACK,)
     cut: np.ndarray  # (1,) CUT, the candidate
     normal: np.ndarray  # (d,) float32, its normal, isotropic only
@@ -135,11 +139,52 @@ STACK = 40
 LANES = 8
 
 
+# A cache line. Records begin at one: numpy's own arrays do not, and then every 64-byte record lies in two.
+LINE = 64
+
+# Arrays of this many bytes grow in place: fresh memory costs more than moving what is there. (Numpy asks for huge pages
+# for arrays of 4 MB, and growing keeps them.)
+HUGE = 2**23
+
+
+def view_as(owner: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """The first bytes of ``owner`` from a cache line on, as an array."""
+    start = -owner.ctypes.data % LINE
+    return owner[start : start + int(np.prod(shape)) * dtype.itemsize].view(dtype).reshape(shape)
+
+
+def empty(shape: tuple[int, ...], dtype: np.dtype | type) -> np.ndarray:
+    """As `numpy.empty`, beginning at a cache line."""
+    dtype = np.dtype(dtype)
+    return view_as(np.empty(int(np.prod(shape)) * dtype.itemsize + LINE, np.uint8), shape, dtype)
+
+
+def is_own(array: np.ndarray) -> bool:
+    """Does ``array`` come from `empty`?"""
+    owner = array.base
+    return isinstance(owner, np.ndarray) and owner.ndim == 1 and owner.dtype == np.uint8 and owner.flags.owndata
+
+
+def align(forest: Forest) -> Forest:
+    """The forest with all arrays of trees beginning at cache lines, as after unpickling they do not."""
+    changed: dict[str, Any] = {}
+    for name in ("cuts", "boxes", "leaves", "values", "queue", "links"):
+        array = getattr(forest, name)
+        if not is_own(array):
+            changed[name] = empty(array.shape, array.dtype)
+            changed[name][:] = array
+    return forest._replace(**changed)
+
+
 def make_work(n_rows: int, n_features: int, n_cuts: int) -> Work:
     """Scratch space for sets of up to ``n_rows`` rows in trees of up to ``n_cuts`` cuts."""
     return Work(
         rows=np.empty((n_rows, n_features), np.float64),
         slots=np.empty(n_rows, np.int32),
+        sides=np.empty(n_rows, np.int8),
+        misplaced=np.empty((2, n_rows + 1), np.int32),
+        loose=np.empty(n_rows, np.int32),
+        boxes=np.empty((STACK, 2, n_features), np.float64),
         tasks=np.empty((STACK, 4), np.int64),
         times=np.empty(STACK, np.float64),
         cut=np.empty(1, CUT),
@@ -177,12 +222,12 @@ def allocate(
         redraw=int(redraw),
         n_classes=n_classes,
         state=empty_state(streams),
-        cuts=np.empty((n_trees, 1), dtype=CUT),
-        boxes=np.empty((n_trees, 1, n_bounds, n_features), dtype=np.float32),
-        leaves=np.empty((n_trees, 1), dtype=LEAF),
-        values=np.empty((n_trees, 1, n_values), dtype=np.float64),
-        queue=np.empty((n_trees, 1), dtype=DUE),
-        links=np.empty((n_trees, 1), dtype=np.int32),
+        cuts=empty((n_trees, 1), CUT),
+        boxes=empty((n_trees, 1, n_bounds, n_features), np.float32),
+        leaves=empty((n_trees, 1), LEAF),
+        values=empty((n_trees, 1, n_values), np.float64),
+        queue=empty((n_trees, 1), DUE),
+        links=empty((n_trees, 1), np.int32),
         rows=np.empty((1, n_features), dtype=np.float64),
         labels=np.empty((1, 2), dtype=np.float64),
         scaling=np.repeat(np.array([[0.0], [1.0]]), n_features, axis=1),
@@ -192,22 +237,27 @@ def allocate(
 def resize_trees(array: np.ndarray, capacity: int) -> np.ndarray:
     """``array`` with ``capacity`` entries a tree, what fits of the old ones kept. The old array is no longer valid.
 
-    Growing a little happens in place, so that a large forest is never held twice; growing a lot does not, because numpy
-    would fill the new part with zeros.
+    A huge array grows in place, so that it is never held twice.
     """
     n_trees, old = array.shape[:2]
-    if capacity <= old or capacity > 2 * old or not array.flags.owndata:
-        new = np.empty((n_trees, capacity, *array.shape[2:]), dtype=array.dtype)
+    shape = (n_trees, capacity, *array.shape[2:])
+    if capacity <= old or capacity > 2 * old or array.nbytes < HUGE or not is_own(array):
+        new = empty(shape, array.dtype)
         kept = min(old, capacity)
         for m in range(n_trees):  # tree by tree: pages beyond what is kept stay untouched
             new[m, :kept] = array[m, :kept]
         return new
-    shape = array.shape[2:]
-    array.resize((n_trees * capacity, *shape), refcheck=False)
+    owner: np.ndarray = array.base  # type: ignore[assignment]
+    size = array.nbytes
+    before = array.ctypes.data - owner.ctypes.data
+    owner.resize(int(np.prod(shape)) * array.itemsize + LINE, refcheck=False)
+    after = -owner.ctypes.data % LINE
+    if after != before:
+        owner[after : after + size] = owner[before : before + size].copy()
+    flat = view_as(owner, (n_trees * capacity, *shape[2:]), array.dtype)
     for m in range(n_trees - 1, 0, -1):
-        array[m * capacity : m * capacity + old] = array[m * old : (m + 1) * old]
-    array.resize((n_trees, capacity, *shape), refcheck=False)
-    return array
+        flat[m * capacity : m * capacity + old] = flat[m * old : (m + 1) * old]
+    return flat.reshape(shape)
 
 
 def resize_rows(array: np.ndarray, capacity: int) -> np.ndarray:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ._boxes import bound_rows
+from ._boxes import NO, YES, ask_box, bound_rows
 from ._build import build, carry_out, push_parts, push_task, share_out
 from ._compile import entry, inlined, kernel, pasted
 from ._cuts import PATIENCE, candidate_rate, draw_between, draw_candidate, height, segment_rate
@@ -28,6 +28,7 @@ from ._nodes import (
     new_cut,
     new_leaf,
     place,
+    search_beyond,
     set_cut,
     tree_of,
 )
@@ -175,6 +176,15 @@ def join_boxes(tree, v, box):
         box[1, k] = max(box[1, k], np.float64(own[1, k]))
 
 
+@inlined
+def any_row_beyond(family, chunk, start, end, cut, normal, right):
+    """Has the chunk a row right (or else left) of the cut?"""
+    for s in range(start, end):
+        if (height(family, cut, normal, chunk.rows[s]) > cut.p) == right:
+            return True
+    return False
+
+
 @pasted
 def find_chunk_separation(tree, work, chunk, start, end, v, t0):
     """The first cut after t0, before the cut of node ``v``, that parts some of the chunk's rows from all of ``v``.
@@ -199,12 +209,15 @@ def find_chunk_separation(tree, work, chunk, start, end, v, t0):
             break
         tries += 1
         draw_candidate(tree.family, state, box, rate, cut, work.normal)
-        right = any_beyond(tree, work, v, cut, work.normal, np.bool_(True))
-        if right and any_beyond(tree, work, v, cut, work.normal, np.bool_(False)):
-            continue
-        for s in range(start, end):
-            if (height(tree.family, cut, work.normal, chunk.rows[s]) > cut.p) != right:
-                return t, right
+        # The chunk must have rows on a side where the node has none. Its rows are asked before the node's points, which
+        # are many and far apart in memory.
+        for far in range(2):
+            right = far == 1
+            answer = ask_box(tree.family, tree.boxes[v], cut, work.normal, right)
+            if answer == YES or not any_row_beyond(tree.family, chunk, start, end, cut, work.normal, right):
+                continue
+            if answer == NO or not search_beyond(tree, work, v, cut, work.normal, right):
+                return t, not right
     return math.inf, False
 
 
@@ -290,7 +303,7 @@ def extend(forest, m, work, chunk, n, budget):
             copy_bounds(tree, w)
             attach(tree, w, 1 if near else 0, ref)
             attach(tree, parent, side, w)
-            middle = share_out(tree.family, tree.cuts[w], tree.boxes[w, -1], chunk.rows, chunk.slots, start, end)
+            middle = share_out(tree.family, tree.cuts[w], tree.boxes[w, -1], chunk, start, end)
             far_start, far_end = (start, middle) if near else (middle, end)
             load_chunk(chunk, far_start, far_end, work, np.int64(0))
             build(tree, work, np.int64(0), far_end - far_start, w, np.int64(not near), t, budget)
@@ -311,7 +324,7 @@ def extend(forest, m, work, chunk, n, budget):
                 copy_bounds(tree, ref)
                 schedule(tree, t, ref, k)
             continue
-        middle = share_out(tree.family, tree.cuts[ref], tree.boxes[ref, -1], chunk.rows, chunk.slots, start, end)
+        middle = share_out(tree.family, tree.cuts[ref], tree.boxes[ref, -1], chunk, start, end)
         if middle == start or middle == end:
             top += 1
             push_task(chunk, top, start, end, ref, 1 if middle == start else 0, tree.cuts[ref].time)

@@ -221,6 +221,36 @@ def copy_box(tree, v, w):
         tree.boxes[v, 1, k] = tree.boxes[w, 1, k]
 
 
+@kernel
+def join_child(tree, ref, own, first, z):
+    """Make the float32 box ``own`` cover child ``ref``, a leaf or a node; ``first``: start with it."""
+    d = own.shape[1]
+    if ref >= 0:
+        box = tree.boxes[ref]
+        for k in range(d):
+            own[0, k] = box[0, k] if first else min(own[0, k], box[0, k])
+            own[1, k] = box[1, k] if first else max(own[1, k], box[1, k])
+        return
+    slot = tree.leaves[~ref].last
+    for _ in range(tree.leaves[~ref].n_points):
+        place(tree, slot, z)
+        for k in range(d):
+            low = round_down(z[k])
+            high = round_up(z[k])
+            own[0, k] = low if first else min(own[0, k], low)
+            own[1, k] = high if first else max(own[1, k], high)
+        first = False
+        slot = tree.links[slot]
+
+
+@inlined
+def join_children(tree, v, z):
+    """Give node ``v`` the box of its children; ``z`` is scratch space."""
+    join_child(tree, child_of(tree, v, 0), tree.boxes[v], np.bool_(True), z)
+    join_child(tree, child_of(tree, v, 1), tree.boxes[v], np.bool_(False), z)
+    copy_bounds(tree, v)
+
+
 @inlined
 def any_beyond(tree, work, v, cut, normal, right):
     """Has cut node ``v`` a point right (or else left) of the cut? Mostly its box knows (section 3)."""
@@ -291,6 +321,33 @@ def append_point(tree, k, slot):
     leaf.last = slot
     leaf.n_points += 1
     add_label(tree, k, slot)
+
+
+@inlined
+def count_labels(tree, k, slots, start, end):
+    """Count the labels of the rows in ``slots[start:end]``, all that leaf ``k`` has."""
+    values = tree.values[k]
+    for c in range(values.shape[0]):
+        values[c] = 0.0
+    if tree.n_classes > 0:
+        for s in range(start, end):
+            values[int(tree.labels[slots[s], 0])] += tree.labels[slots[s], 1]
+        return
+    weight = total = 0.0
+    about = tree.labels[slots[start], 0]  # differences from one label neither overflow nor cancel
+    for s in range(start, end):
+        weight += tree.labels[slots[s], 1]
+        total += (tree.labels[slots[s], 0] - about) * tree.labels[slots[s], 1]
+    if weight <= 0.0:
+        return
+    mean = about + total / weight
+    squares = 0.0
+    for s in range(start, end):
+        gap = tree.labels[slots[s], 0] - mean
+        squares += tree.labels[slots[s], 1] * gap * gap
+    values[0] = weight
+    values[1] = mean
+    values[2] = squares
 
 
 @inlined

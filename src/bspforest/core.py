@@ -28,6 +28,9 @@ FAMILIES = {"pairs": PAIRS, "axes": AXES, "isotropic": ISOTROPIC}
 # (row, tree) pairs learned between two chances to be interrupted: about a second.
 BLOCK = 1_000_000
 
+# Trees of less than this many bytes in all grow by half, larger ones by a quarter.
+SMALL = 2**28
+
 # Rows predicted per call of a kernel between two chances to be interrupted.
 READ_BLOCK = 65_536
 
@@ -123,6 +126,10 @@ class OnlineForest:
         """Memory in bytes, rows included."""
         return sum(a.nbytes for a in self.arrays if isinstance(a, np.ndarray))
 
+    def held_rows(self) -> np.ndarray:
+        """The rows held, oldest first, as they were given."""
+        return self.arrays.rows[self.table.held_slots()]
+
     def held_labels(self) -> np.ndarray:
         """Label and weight of the rows held, oldest first."""
         return self.arrays.labels[self.table.held_slots()]
@@ -132,6 +139,10 @@ class OnlineForest:
         state["_work"] = []
         state["_resolved"] = {}
         return state
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(state)
+        self.arrays = layout.align(self.arrays)
 
     # ------------------------------------------------------------------------------------------------------------------
     # Learning
@@ -210,8 +221,9 @@ class OnlineForest:
     def add_classes(self, n: int) -> None:
         """Let n more classes occur, which no row has had so far."""
         old = self.arrays.values
-        values = np.zeros((*old.shape[:2], self.n_classes + n))
+        values = layout.empty((*old.shape[:2], self.n_classes + n), np.float64)
         values[:, :, : self.n_classes] = old
+        values[:, :, self.n_classes :] = 0.0
         self.arrays = self.arrays._replace(values=values, n_classes=self.n_classes + n)
 
     def learn_row(self, x: np.ndarray, y: float, w: float) -> None:
@@ -253,7 +265,7 @@ class OnlineForest:
         slots = self.table.take_slots(n)
         room = len(self.arrays.rows)
         if self.table.n_slots > room:
-            larger = int(1.25 * room) if self.n_held else 0
+            larger = self._enlarge(room) if self.n_held else 0
             self.arrays = layout.resize_held(self.arrays, max(self.table.n_slots, larger))
         return slots
 
@@ -289,11 +301,14 @@ class OnlineForest:
         need = max(arrays.state["n_cuts"].tolist()) + n  # for few trees quicker than numpy's
         room = arrays.cuts.shape[1]
         if need > room:
-            self.arrays = layout.resize_cuts(self.arrays, max(need, int(1.25 * room)))
+            self.arrays = layout.resize_cuts(self.arrays, max(need, self._enlarge(room)))
         need = max(arrays.state["n_leaves"].tolist()) + n
         room = arrays.leaves.shape[1]
         if need > room:
-            self.arrays = layout.resize_leaves(self.arrays, max(need, int(1.25 * room)))
+            self.arrays = layout.resize_leaves(self.arrays, max(need, self._enlarge(room)))
+
+    def _enlarge(self, room: int) -> int:
+        return int((1.5 if self.nbytes < SMALL else 1.25) * room)
 
     def _scratch(self, k: int, n_rows: int) -> Work:
         """Scratch space number k, for sets of ``n_rows`` rows."""

@@ -133,10 +133,9 @@ class _RiverForest(base.Estimator):
         if forest is None:
             forest = self._make_forest(len(columns), len(known))
         elif columns is not self._columns:
-            slots = forest.table.held_slots()
-            held = np.zeros((len(slots), X.shape[1]))
-            held[:, : len(self._columns)] = forest.arrays.rows[slots, : len(self._columns)]
-            labels = forest.arrays.labels[slots]
+            held = np.zeros((forest.n_held, X.shape[1]))
+            held[:, : len(self._columns)] = forest.held_rows()[:, : len(self._columns)]
+            labels = forest.held_labels()
             forest = self._make_forest(len(columns), len(known))
             X = np.concatenate([held, X])
             y, w = np.concatenate([labels[:, 0], y]), np.concatenate([labels[:, 1], w])
@@ -217,7 +216,7 @@ class _RiverForest(base.Estimator):
 
     @property
     def _raw_memory_usage(self) -> int:
-        """Memory in bytes: every object once, and the data of arrays once (river's own count takes those twice)."""
+        """Memory in bytes: every object once, and the data of arrays once (river's own count may take those twice)."""
         seen: set[int] = set()
         size = 0
         pending: list[Any] = [self]
