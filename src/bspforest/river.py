@@ -60,7 +60,7 @@ n_estimators
 _FEATURES = """\
 A feature is a number. Keys may come in any order. As in river's sparse dicts, **a key that is missing counts as 0**. A new
     key may appear at any time, and counts as 0 in the rows before: the trees are then built afresh from the rows held, which
-    costs about as much as learning a tenth of them again. For text with its thousands of words, hash features first."""
+    costs less than a tenth of learning them again. For text with its thousands of words, hash features first."""
 
 
 class _RiverForest(base.Estimator):
