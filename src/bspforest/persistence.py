@@ -21,6 +21,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from . import _layout as layout
+from ._check import WRONG, check_tree, make_checks
 from ._checksum import checksum
 from ._file import READS_IN_THREADS, read_all, replacing, write_all
 from ._header import LARGEST_HEADER, ModelFileError, describe, dump, entry, expect, make_estimator, parse, whole
@@ -326,7 +327,14 @@ class _Reader:
         starts = self.offset + np.concatenate([[0], np.cumsum(sizes)])
         expect(starts[-1] == self.front.size, "the sizes of the trees do not add up to that of the file")
 
+        held = np.zeros(n_slots, dtype=np.uint8)
+        held[forest.table.held_slots()] = 1
+        tame = bool(np.abs(arrays.labels[:n_slots]).max(initial=0.0) < 1e100)
+
         def read(first: int, last: int) -> None:
+            checks = make_checks(
+                n_slots, arrays.cuts.shape[1], arrays.leaves.shape[1], forest.n_features, arrays.values.shape[2]
+            )
             for m in range(first, last):
                 parts = []
                 offset = int(starts[m])
@@ -335,5 +343,7 @@ class _Reader:
                     offset = read_all(self.fd, part.reshape(-1).view(np.uint8), offset)
                     parts.append(part)
                 expect(checksum(*parts) == self.checksums[len(COMMON) + m], f"tree {m} is damaged: its checksum is wrong")
+                wrong = check_tree(arrays, m, held, forest.n_held, forest.budget, tame, checks)
+                expect(wrong == 0, f"tree {m} is not consistent: {WRONG[wrong]}")
 
         run_parts(read, forest.n_trees, joblib.cpu_count() if READS_IN_THREADS else 1, self.front.size)
