@@ -69,7 +69,7 @@ LEVELS = 4
 
 
 # Points noted before they are tested: with their rows and labels they fit a cache. And notes, of leaves and of nodes left.
-POINTS, NOTES = 4096, 8192
+POINTS, NOTES = 1024, 2048
 
 # Room for tests, beside one for each node of the longest path.
 SPARE = 100_000
@@ -93,7 +93,9 @@ class Checks(NamedTuple):
     ends: np.ndarray  # (., 2) where the tests of the node at each depth start and end
     times: np.ndarray  # (.,) the time at which the node at each depth starts
     tests: np.ndarray  # (.,) cuts, each twice, plus 1 if the points must be right of it
-    notes: np.ndarray  # (NOTES, 7) kind, node, depth; record of a leaf, where its points and tests end and its points start
+    notes: (
+        np.ndarray
+    )  # (NOTES, 7) kind, node, depth; record of a leaf, where its points and tests end and its points start
     slots: np.ndarray  # (.,) int32: points noted
     noted: np.ndarray  # (.,) tests noted
     spans: np.ndarray  # (., 2, d) the box of the points met below the node at each depth
