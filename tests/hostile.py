@@ -135,7 +135,12 @@ def damage(judge: Judge, forest, rng: np.random.Generator) -> None:
     ends = np.cumsum(sizes)
     places = [*range(PREAMBLE.size)]
     for start, end in pairwise(ends.tolist()):
-        places += [start, (start + end) // 2, max(end - 1, start), *rng.integers(start, max(end, start + 1), 6).tolist()]
+        places += [
+            start,
+            (start + end) // 2,
+            max(end - 1, start),
+            *rng.integers(start, max(end, start + 1), 6).tolist(),
+        ]
     for at in [p for p in places if p < len(good)]:
         bad = bytearray(good)
         bad[at] ^= 1 << rng.integers(8)

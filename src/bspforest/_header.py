@@ -6,7 +6,7 @@ import json
 import math
 import platform
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -58,7 +58,7 @@ def encode(value: Any, name: str) -> Any:
     if isinstance(value, np.ndarray):
         return encode_array(value, name)
     if isinstance(value, np.random.RandomState):
-        kind, *state = value.get_state(legacy=True)
+        kind, *state = cast(tuple[Any, ...], value.get_state(legacy=True))
         if kind == "MT19937":
             return {"RandomState": encode([state[0], int(state[1]), int(state[2]), float(state[3])], name)}
     if callable(value):
