@@ -83,7 +83,9 @@ def bench_checkpoints(n: int, n_trees: int, path: Path, every: int = 10_000, chu
     base = min(times["none"])
     for how in ("background", "plain"):
         slower = min(times[how]) / base - 1
-        print(f"checkpoints every {every:,} of {n:,} rows, {n_trees} trees, {how}: {slower:+.1%}; at most +10% is asked")
+        print(
+            f"checkpoints every {every:,} of {n:,} rows, {n_trees} trees, {how}: {slower:+.1%}; at most +10% is asked"
+        )
 
 
 if __name__ == "__main__":
