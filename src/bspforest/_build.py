@@ -8,7 +8,7 @@ import numpy as np
 
 from ._boxes import bound_rows
 from ._compile import entry, inlined, kernel
-from ._cuts import PATIENCE, candidate_rate, draw_candidate, height
+from ._cuts import PATIENCE, candidate_rate, draw_candidate, height, set_normal_cut
 from ._layout import ISOTROPIC, NOTHING
 from ._nodes import (
     attach,
@@ -141,8 +141,9 @@ def draw_split(tree, work, box, tight, start, end, t0):
                 rate = candidate_rate(tree.family, box)
                 if rate <= 0.0:
                     break
-    cut.i = cut.j = 0
-    cut.a = cut.b = cut.p = 0.0
+    set_normal_cut(cut, 0.0)
+    for k in range(work.normal.shape[0]):
+        work.normal[k] = 0.0
     return math.inf, start, True
 
 

@@ -166,12 +166,16 @@ def is_own(array: np.ndarray) -> bool:
 
 
 def align(forest: Forest) -> Forest:
-    """The forest with all arrays of trees beginning at cache lines, as after unpickling they do not."""
+    """The forest with all arrays of trees beginning at cache lines and its records aligned, as elsewhere they may not be.
+
+    Files forget both. To numba records that are not aligned are of another type, for which it would compile everything again.
+    """
+    kinds = {"state": STATE, "cuts": CUT, "leaves": LEAF, "queue": DUE}
     changed: dict[str, Any] = {}
-    for name in ("cuts", "boxes", "leaves", "values", "queue", "links"):
+    for name in ("state", "cuts", "boxes", "leaves", "values", "queue", "links"):
         array = getattr(forest, name)
-        if not is_own(array):
-            changed[name] = empty(array.shape, array.dtype)
+        if name == "state" or not is_own(array) or array.dtype.isalignedstruct != (name in kinds):
+            changed[name] = empty(array.shape, kinds.get(name, array.dtype))
             changed[name][:] = array
     return forest._replace(**changed)
 

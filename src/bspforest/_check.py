@@ -1,0 +1,318 @@
+"""Is a tree that came from a file a tree? Everything that the other kernels take for granted is checked here.
+
+One walk over the tree: every record and every held row must be met exactly once, so nothing here runs for ever or out of
+bounds either, whatever the arrays contain. Points are noted, and checked some at a time: see `bspforest._check_points`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ._boxes import NO, ask_box
+from ._check_points import (
+    BAD_BOX,
+    BAD_CUT,
+    BAD_FREE,
+    BAD_NODE,
+    BAD_QUEUE,
+    BAD_RANDOM,
+    BAD_SIZE,
+    BAD_TIME,
+    CLEARED,
+    CUTS,
+    DUE,
+    FEW_TESTS,
+    FINE,
+    LEAF_NOTE,
+    LEAVE,
+    LEAVES,
+    LOST_RECORD,
+    LOST_ROW,
+    MET,
+    MOST_TESTS,
+    N_NOTED,
+    N_NOTES,
+    N_POINTS,
+    NOTES,
+    POINTS,
+    TESTS,
+    TOO_DEEP,
+    clear_span,
+    settle,
+)
+from ._compile import entry, inlined
+from ._layout import AXES, ISOTROPIC, NOTHING
+from ._nodes import tree_of
+
+# A node waits for its cut an exponential time of rate at least the longest side of its box. So late, it is not by chance; and
+# learning a row takes a time in proportion.
+LATEST = 1e6
+
+# Every so many levels, cuts that a node's box lies wholly to one side of are dropped from those that its points are tested
+# against.
+LEVELS = 4
+
+
+@inlined
+def check_cut(tree, v):
+    """Is record ``v`` a cut of its family, with the bounds of its box beside it?"""
+    node = tree.cuts[v]
+    d = tree.boxes.shape[2]
+    if not (0 <= node.i < d and 0 <= node.j < d and math.isfinite(node.p)):
+        return BAD_CUT
+    own = tree.boxes[v]
+    if (
+        node.low_i != own[0, node.i]
+        or node.high_i != own[1, node.i]
+        or node.low_j != own[0, node.j]
+        or node.high_j != own[1, node.j]
+    ):
+        return BAD_BOX
+    if node.time == math.inf:  # no cut, because points coincide, or one that will be drawn anew
+        return FINE
+    if tree.family == ISOTROPIC:
+        length = 0.0
+        for k in range(d):
+            length += np.float64(own[2, k]) * own[2, k]
+        return FINE if abs(length - 1.0) < 1e-4 and node.a == 0.0 and node.b == 0.0 else BAD_CUT
+    if tree.family == AXES or d == 1:
+        return FINE if node.i == node.j and node.a == 1.0 and node.b == 0.0 else BAD_CUT
+    return FINE if node.i != node.j and abs(node.a * node.a + node.b * node.b - 1.0) < 1e-9 else BAD_CUT
+
+
+@inlined
+def check_time(tree, v, t0, budget):
+    """Is the time of cut node ``v`` possible, if it starts at t0?"""
+    node = tree.cuts[v]
+    own = tree.boxes[v]
+    if not node.time >= t0:
+        return BAD_TIME
+    if node.right == NOTHING:
+        if node.time < math.inf and (node.time <= budget or tree.redraw):
+            return BAD_TIME
+    elif not node.time <= budget:
+        return BAD_TIME
+    if node.time < math.inf:
+        widest = np.float32(0.0)
+        for k in range(own.shape[1]):
+            side = own[1, k] - own[0, k]
+            widest = side if side > widest else widest
+        if not (node.time - t0) * widest <= LATEST:
+            return BAD_TIME
+    return FINE if node.right == NOTHING or node.time < math.inf else BAD_TIME
+
+
+@inlined
+def note_leaf(tree, checks, k, pending, h, start, end):
+    """Note leaf ``k``, with pending cut ``pending`` (or a negative number), whose points are below the node at depth h."""
+    counts = checks.counts
+    if checks.leaves[k] == 0:
+        return BAD_NODE
+    checks.leaves[k] = 0
+    counts[LEAVES] += 1
+    leaf = tree.leaves[k]
+    n = np.int64(leaf.n_points)
+    if n < 1 or (n >= tree.min_split) != (pending >= 0):
+        return BAD_SIZE
+    counts[MET] += n
+    counts[TESTS] += n * (end - start)
+    if counts[TESTS] > MOST_TESTS * tree.rows.shape[0] + FEW_TESTS:
+        return TOO_DEEP
+    at = counts[N_POINTS]
+    if counts[MET] > checks.waiting.shape[0]:
+        return BAD_SIZE
+    checks.slots[at] = leaf.last
+    to = counts[N_NOTED]
+    for q in range(start, end):
+        checks.noted[to] = checks.tests[q]
+        to += 1
+    counts[N_POINTS] = at + n
+    counts[N_NOTED] = to
+    put_note(checks, LEAF_NOTE, pending, h, k, at)
+    return FINE
+
+
+@inlined
+def put_note(checks, kind, ref, h, k, first):
+    counts = checks.counts
+    note = checks.notes[counts[N_NOTES]]
+    note[0], note[1], note[2], note[3] = kind, ref, h, k
+    note[4], note[5], note[6] = counts[N_POINTS], counts[N_NOTED], first
+    counts[N_NOTES] += 1
+
+
+@inlined
+def is_full(checks, more):
+    """Is there no room to note a leaf with ``more`` tests?"""
+    counts = checks.counts
+    return counts[N_NOTES] >= NOTES or counts[N_POINTS] >= POINTS or counts[N_NOTED] + more > checks.noted.shape[0]
+
+
+@inlined
+def add_tests(tree, checks, v, h):
+    """The tests for the children of node ``v`` at depth h: those of ``v``, and its own cut. Where they start and end.
+
+    The side of its own cut is left open, to be set for each child.
+    """
+    start, end = checks.ends[h, 0], checks.ends[h, 1]
+    tests = checks.tests
+    if h % LEVELS == LEVELS - 1 and 2 * end - start + tree.cuts.shape[0] < tests.shape[0]:
+        kept = end
+        for q in range(start, end):
+            w = tests[q] >> 1
+            if ask_box(tree.family, tree.boxes[v], tree.cuts[w], tree.boxes[w, -1], tests[q] & 1 == 0) != NO:
+                tests[kept] = tests[q]
+                kept += 1
+        checks.counts[TESTS] += end - start
+        start, end = end, kept
+    tests[end] = 2 * v
+    return start, end + 1
+
+
+@inlined
+def put_node(checks, top, ref, h, side):
+    checks.stack[top, 0] = ref
+    checks.stack[top, 1] = h
+    checks.stack[top, 2] = side
+    checks.stack[top, 3] = 0
+
+
+@inlined
+def exists(tree, ref):
+    """Is there a record for node ``ref``?"""
+    return ref < tree.state[0].n_cuts if ref >= 0 else ~ref < tree.state[0].n_leaves
+
+
+@inlined
+def open_node(tree, checks, v, h, top):
+    """Put the children of node ``v``, at depth h, on the stack above ``top``."""
+    left, right = np.int64(tree.cuts[v].left), np.int64(tree.cuts[v].right)
+    if not (exists(tree, left) and exists(tree, right)):
+        return BAD_NODE
+    if left < 0 and right < 0:
+        n = np.int64(tree.leaves[~left].n_points) + np.int64(tree.leaves[~right].n_points)
+        if n < tree.min_split:
+            return BAD_SIZE
+    start, end = add_tests(tree, checks, v, h)
+    checks.ends[h + 1, 0] = start
+    checks.ends[h + 1, 1] = end
+    checks.times[h + 1] = tree.cuts[v].time
+    first = np.int64(left > right)  # trees built at once were built in this order: records are then read as they lie
+    put_node(checks, top + 1, left if first else right, h + 1, 1 - first)
+    put_node(checks, top + 2, right if first else left, h + 1, first)
+    if h + 1 > checks.counts[CLEARED]:
+        checks.counts[CLEARED] = h + 1
+        clear_span(checks.spans[h + 1])
+    return FINE
+
+
+@inlined
+def enter_node(tree, checks, v, h, budget):
+    """Check cut node ``v``, at depth h, without what is below it."""
+    if checks.cuts[v] == 0:
+        return BAD_NODE
+    checks.cuts[v] = 0
+    checks.counts[CUTS] += 1
+    wrong = check_cut(tree, v)
+    return wrong if wrong != FINE else check_time(tree, v, checks.times[h], budget)
+
+
+@inlined
+def check_nodes(tree, checks, budget, tame):
+    """Walk over all nodes of the tree, cut nodes met before and again after what is below them."""
+    if not exists(tree, np.int64(tree.state[0].root)):
+        return FINE if tree.state[0].root == NOTHING else BAD_NODE
+    checks.ends[0, 0] = 0
+    checks.ends[0, 1] = 0
+    checks.times[0] = 0.0
+    clear_span(checks.spans[0])
+    put_node(checks, 0, tree.state[0].root, 0, 0)
+    top = 0
+    while top >= 0:
+        ref, h, side = checks.stack[top, 0], checks.stack[top, 1], checks.stack[top, 2]
+        start, end = checks.ends[h, 0], checks.ends[h, 1]
+        wrong = FINE
+        if is_full(checks, end - start):
+            wrong = settle(tree, checks, tame)
+        if checks.stack[top, 3] == 1:
+            top -= 1
+            put_note(checks, LEAVE, ref, h, 0, checks.counts[N_POINTS])
+            continue
+        if h > 0:
+            checks.tests[end - 1] = (checks.tests[end - 1] & ~1) + side
+        leaf = ref
+        if ref < 0:
+            top -= 1
+        elif wrong == FINE:
+            checks.stack[top, 3] = 1
+            wrong = enter_node(tree, checks, ref, h, budget)
+            if wrong == FINE and tree.cuts[ref].right != NOTHING:
+                wrong = open_node(tree, checks, ref, h, top)
+                top += 2
+            elif wrong == FINE:
+                leaf = np.int64(tree.cuts[ref].left)
+                wrong = FINE if leaf < 0 and exists(tree, leaf) else BAD_NODE
+        if wrong == FINE and leaf < 0:
+            wrong = note_leaf(tree, checks, ~leaf, ref, h if ref >= 0 else max(h - 1, 0), start, end)
+        if wrong != FINE:
+            return wrong
+    return settle(tree, checks, tame)
+
+
+@inlined
+def check_free(tree, checks):
+    """Are the records that were not met in the lists of free ones?"""
+    v = np.int64(tree.state[0].free_cut)
+    while v >= 0:
+        if v >= tree.state[0].n_cuts or checks.cuts[v] == 0:
+            return BAD_FREE
+        checks.cuts[v] = 0
+        checks.counts[CUTS] += 1
+        v = np.int64(tree.cuts[v].left)
+    k = np.int64(tree.state[0].free_leaf)
+    while k >= 0:
+        if k >= tree.state[0].n_leaves or checks.leaves[k] == 0:
+            return BAD_FREE
+        checks.leaves[k] = 0
+        checks.counts[LEAVES] += 1
+        k = np.int64(tree.leaves[k].last)
+    if v != -1 or k != -1:
+        return BAD_FREE
+    used_all = checks.counts[CUTS] == tree.state[0].n_cuts and checks.counts[LEAVES] == tree.state[0].n_leaves
+    return FINE if used_all else LOST_RECORD
+
+
+@entry
+def check_tree(forest, m, held, n_held, budget, tame, checks):
+    """What is wrong with tree ``m``, a number of `WRONG`.
+
+    ``held`` is 1 for the slots of rows held, ``n_held`` of them. Sizes in the state of the tree fit its arrays. ``tame``: labels
+    and weights are of ordinary size, so that their sums must be.
+    """
+    tree = tree_of(forest, m)
+    state = tree.state[0]
+    if state.s0 == 0 and state.s1 == 0 and state.s2 == 0 and state.s3 == 0:
+        return BAD_RANDOM
+    for s in range(held.shape[0]):
+        checks.waiting[s] = held[s]
+    for v in range(state.n_cuts):
+        checks.cuts[v] = 1
+    for k in range(state.n_leaves):
+        checks.leaves[k] = 1
+    for c in range(checks.counts.shape[0]):
+        checks.counts[c] = 0
+    wrong = check_nodes(tree, checks, budget, tame)
+    if wrong == FINE:
+        wrong = check_free(tree, checks)
+    if wrong != FINE:
+        return wrong
+    if checks.counts[MET] != n_held:
+        return LOST_ROW
+    if checks.counts[DUE] != state.n_due:
+        return BAD_QUEUE
+    for place_ in range(1, state.n_due):
+        if tree.queue[(place_ - 1) >> 1].time > tree.queue[place_].time:
+            return BAD_QUEUE
+    return FINE
