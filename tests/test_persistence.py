@@ -537,3 +537,11 @@ def test_unchecked_loading_still_sees_damage(tmp_path):
         (tmp_path / "m").write_bytes(bad)
         with pytest.raises(ModelFileError):
             bspforest.load(tmp_path / "m", check=False)
+
+
+def test_points_beside_a_large_coordinate(tmp_path):
+    """Boxes are rounded to float32, which makes these points look further apart than they are; their times are late."""
+    X = 1e-20 * np.random.default_rng(0).random((200, 3)) + [1.0, 0.0, 0.0]
+    forest = BSPForestRegressor(3, budget=np.inf, scaling=None, random_state=0).fit(X, X[:, 1])
+    assert max(tree.time[np.isfinite(tree.time)].max(initial=0.0) for tree in forest.trees_) > 1e15
+    assert_same(round_trip(forest, tmp_path), forest)
