@@ -331,6 +331,12 @@ def forge_pending(image):
     cuts["p"][queue["cut"][0]] = 1e6
 
 
+def forge_late(image):
+    """The last of the pending cuts, so late that learning a row would take for ever; all else agrees."""
+    queue, cuts = array_of(image, "queue"), array_of(image, "cuts")
+    queue["time"][-1] = cuts["time"][queue["cut"][-1]] = 1e200
+
+
 def forge_heap(image):
     """Two entries of the queue exchanged, with their leaves: all agrees but the order."""
     queue, leaves = array_of(image, "queue"), array_of(image, "leaves")
@@ -354,7 +360,7 @@ FORGERIES = {
     "link out of range": (lambda i: array_of(i, "links").__setitem__(slice(None), 2**30), "ring"),
     "count": (lambda i: array_of(i, "leaves")["n_points"].__setitem__(leaf_with(i, 2), 1), "not consistent"),
     "NaN time": (lambda i: array_of(i, "cuts")["time"].__setitem__(array_of(i, "state")["root"][0], np.nan), "time"),
-    "late time": (lambda i: array_of(i, "cuts")["time"].__setitem__(array_of(i, "queue")["cut"][0], 1e200), "time"),
+    "late time": (forge_late, "absurdly late"),
     "no partition": (forge_side, "wrong side"),
     "pending cut": (forge_pending, "does not part"),
     "heap": (forge_heap, "queue"),
@@ -541,3 +547,11 @@ def test_unchecked_loading_still_sees_damage(tmp_path):
         (tmp_path / "m").write_bytes(bad)
         with pytest.raises(ModelFileError):
             bspforest.load(tmp_path / "m", check=False)
+
+
+def test_points_beside_a_large_coordinate(tmp_path):
+    """Boxes are rounded to float32, which makes these points look further apart than they are; their times are late."""
+    X = 1e-20 * np.random.default_rng(0).random((200, 3)) + [1.0, 0.0, 0.0]
+    forest = BSPForestRegressor(3, budget=np.inf, scaling=None, random_state=0).fit(X, X[:, 1])
+    assert max(tree.time[np.isfinite(tree.time)].max(initial=0.0) for tree in forest.trees_) > 1e15
+    assert_same(round_trip(forest, tmp_path), forest)

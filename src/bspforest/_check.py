@@ -46,10 +46,6 @@ from ._compile import entry, inlined
 from ._layout import AXES, ISOTROPIC, NOTHING
 from ._nodes import tree_of
 
-# A node waits for its cut an exponential time of rate at least the longest side of its box. So late, it is not by chance; and
-# learning a row takes a time in proportion.
-LATEST = 1e6
-
 # Every so many levels, cuts that a node's box lies wholly to one side of are dropped from those that its points are tested
 # against.
 LEVELS = 4
@@ -86,7 +82,6 @@ def check_cut(tree, v):
 def check_time(tree, v, t0, budget):
     """Is the time of cut node ``v`` possible, if it starts at t0?"""
     node = tree.cuts[v]
-    own = tree.boxes[v]
     if not node.time >= t0:
         return BAD_TIME
     if node.right == NOTHING:
@@ -94,13 +89,6 @@ def check_time(tree, v, t0, budget):
             return BAD_TIME
     elif not node.time <= budget:
         return BAD_TIME
-    if node.time < math.inf:
-        widest = np.float32(0.0)
-        for k in range(own.shape[1]):
-            side = own[1, k] - own[0, k]
-            widest = side if side > widest else widest
-        if not (node.time - t0) * widest <= LATEST:
-            return BAD_TIME
     return FINE if node.right == NOTHING or node.time < math.inf else BAD_TIME
 
 
@@ -238,6 +226,7 @@ def check_nodes(tree, checks, budget, tame):
             wrong = settle(tree, checks, tame)
         if checks.stack[top, 3] == 1:
             top -= 1
+            checks.waits[checks.counts[N_NOTES]] = tree.cuts[ref].time - checks.times[h]
             put_note(checks, LEAVE, ref, h, 0, checks.counts[N_POINTS])
             continue
         if h > 0:

@@ -55,6 +55,10 @@ WRONG = (
     TOO_DEEP,
 ) = range(len(WRONG))
 
+# A node waits for its cut an exponential time of rate at least the longest side of the box of its points. So late, it is not
+# by chance; and learning a row takes a time in proportion.
+LATEST = 1e6
+
 # Sums of weights drift apart from a recount by rounding, as rows come and go. Much less than this.
 DRIFT = 1e-3
 
@@ -87,6 +91,7 @@ class Checks(NamedTuple):
     notes: (
         np.ndarray
     )  # (NOTES, 7) kind, node, depth; record of a leaf, where its points and tests end and its points start
+    waits: np.ndarray  # (NOTES,) how long a node that is left has waited for its cut
     slots: np.ndarray  # (.,) int32: points noted
     noted: np.ndarray  # (.,) tests noted
     spans: np.ndarray  # (., 2, d) the box of the points met below the node at each depth
@@ -111,6 +116,7 @@ def make_checks(n_slots: int, n_cuts: int, n_leaves: int, n_features: int, n_val
         times=np.empty(n_cuts + 2, np.float64),
         tests=np.empty(n_cuts + SPARE, np.int64),
         notes=np.empty((NOTES, 7), np.int64),
+        waits=np.empty(NOTES, np.float64),
         slots=np.empty(n_slots + POINTS, np.int32),
         noted=np.empty(n_cuts + SPARE, np.int64),
         spans=np.empty((n_cuts + 2, 2, n_features), np.float64),
@@ -192,19 +198,26 @@ def settle_leaf(tree, checks, note, first_test, tame):
 
 
 @inlined
-def leave_node(tree, checks, v, h):
-    """Is the box of node ``v``, at depth h, that of its points, rounded outwards? They count for the node above too."""
+def leave_node(tree, checks, v, h, wait):
+    """Is the box of node ``v``, at depth h, that of its points, rounded outwards, and is its time possible?
+
+    The points count for the node above too.
+    """
     own = tree.boxes[v]
     span = checks.spans[h]
     right = True
+    widest = 0.0
     for k in range(own.shape[1]):
         low, high = span[0, k], span[1, k]
         right &= (own[0, k] <= low) & (own[0, k] >= round_down(low))
         right &= (own[1, k] >= high) & (own[1, k] <= round_up(high))
+        widest = high - low if high - low > widest else widest
     if h > 0:
         join_span(checks.spans[h - 1], span)
     clear_span(span)
-    return right
+    if wait < math.inf and wait * widest > LATEST:
+        return BAD_TIME
+    return FINE if right else BAD_BOX
 
 
 @inlined
@@ -270,13 +283,12 @@ def settle(tree, checks, tame):
     for e in range(counts[N_NOTES]):
         note = checks.notes[e]
         if note[0] == LEAVE:
-            if not leave_node(tree, checks, note[1], note[2]):
-                return BAD_BOX
-            continue
-        wrong = settle_leaf(tree, checks, note, first_test, tame)
+            wrong = leave_node(tree, checks, note[1], note[2], checks.waits[e])
+        else:
+            wrong = settle_leaf(tree, checks, note, first_test, tame)
+            first_test = note[5]
         if wrong != FINE:
             return wrong
-        first_test = note[5]
     counts[N_NOTES] = 0
     counts[N_POINTS] = 0
     counts[N_NOTED] = 0
