@@ -1,0 +1,5 @@
+"""``python -m bspforest.cli`` is the same as ``bspforest``."""
+
+from .main import main
+
+raise SystemExit(main())
