@@ -247,6 +247,21 @@ class BSPForest(BaseEstimator):
         self._forest.forget(wanted)
         return self
 
+    def save(self, path: Any, *, extra: dict[str, Any] | None = None, overwrite: bool = True) -> None:
+        """Save the fitted forest in a file that `bspforest.load` reads: see `bspforest.persistence.save`.
+
+        Parameters
+        ----------
+        path : path-like
+        extra : dict or None
+            Anything JSON can hold, to be kept in the header of the file.
+        overwrite : bool, default=True
+            If False, and the file exists, FileExistsError.
+        """
+        from .persistence import save
+
+        save(self, path, extra=extra, overwrite=overwrite)
+
     # ------------------------------------------------------------------------------------------------------------------
     # Asking
 
