@@ -96,13 +96,14 @@ def _describe(stream: Stream, runners: list[Runner], seconds: float, options: ar
         f"{options.chunk_rows:,}{skipped}",
         "",
     ]
-    header = ["", *first.columns, *(f"{name}, last {window:,}" for name in first.columns), "seconds"]
-    rows = []
+    header = ["", *first.columns, *first.columns, "seconds"]
+    # Above the first score of each group, so that it stands at the group's left.
+    rows = [["", "all rows", "", "", f"last {window:,}", "", "", ""], header]
     for runner in runners:
         scores = [*runner.scores.overall().values(), *runner.scores.recent().values()]
         rows.append([runner.name, *map(format_number, scores), f"{runner.seconds:.1f}"])
     own = sum(runner.seconds for runner in runners)
-    lines += [format_table(header, rows), "", f"Reading and bookkeeping: {seconds - own:.1f} seconds", ""]
+    lines += [format_table(rows), "", f"Reading and bookkeeping: {seconds - own:.1f} seconds", ""]
     values = [value for runner in runners for _, value in runner.scores.curve if not math.isnan(value)]
     if len(values) > len(runners):
         low, high = min(values), max(values)

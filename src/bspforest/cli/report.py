@@ -68,20 +68,20 @@ def format_number(value: float) -> str:
     return f"{value:.{max(0, min(4, 3 - math.floor(math.log10(size)) if size >= 1 else 4))}f}"
 
 
-def format_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def format_table(rows: Sequence[Sequence[str]]) -> str:
     """Columns as wide as what they hold; the first to the left, all others to the right.
 
-    >>> print(format_table(["", "RMSE"], [["forest", "1.5"], ["mean", "12.0"]]))
+    >>> print(format_table([["", "RMSE"], ["forest", "1.5"], ["mean", "12.0"]]))
             RMSE
     forest   1.5
     mean    12.0
     """
-    lines = [header, *rows]
-    widths = [max(len(line[k]) for line in lines) for k in range(len(header))]
-    return "\n".join(
-        "  ".join(text.ljust(width) if k == 0 else text.rjust(width) for k, (text, width) in enumerate(zip(line, widths, strict=True))).rstrip()
-        for line in lines
-    )
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *others in rows:
+        cells = [text.rjust(width) for text, width in zip(others, widths[1:], strict=True)]
+        lines.append("  ".join([first.ljust(widths[0]), *cells]).rstrip())
+    return "\n".join(lines)
 
 
 def draw_bars(values: Sequence[float], low: float, high: float, width: int = 40) -> str:
