@@ -116,6 +116,10 @@ class OnlineForest:
         """Memory in bytes, rows included."""
         return sum(a.nbytes for a in self.arrays if isinstance(a, np.ndarray))
 
+    def held_rows(self) -> np.ndarray:
+        """The rows held, oldest first, as they were given."""
+        return self.arrays.rows[self.table.held_slots()]
+
     def held_labels(self) -> np.ndarray:
         """Label and weight of the rows held, oldest first."""
         return self.arrays.labels[self.table.held_slots()]

@@ -107,6 +107,20 @@ class TreeView:
         table[self._leaf[leaves]] = leaves
         return _read_only(table)
 
+    def leaves_of(self, X: np.ndarray) -> np.ndarray:
+        """The leaf on whose side of every cut each row of ``X`` lies.
+
+        For the rows held it is the leaf that holds them. Elsewhere it may differ from the leaf that predicts, which reads a
+        row at its nearest place in the box of each node.
+        """
+        at = np.zeros(len(X), dtype=np.int64)
+        for _ in range(self.max_depth):
+            moving = np.flatnonzero(self.children_left[at] >= 0)
+            v = at[moving]
+            place = np.sum(X[moving[:, None], self.cut_dims[v]] * self.cut_normal[v], axis=1)
+            at[moving] = np.where(place <= self.cut_offset[v], self.children_left[v], self.children_right[v])
+        return at
+
     def __repr__(self) -> str:
         return f"TreeView(n_nodes={self.n_nodes}, n_leaves={self.n_leaves}, max_depth={self.max_depth})"
 
