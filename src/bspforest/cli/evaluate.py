@@ -65,6 +65,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _run_stream(stream: Stream, runners: list[Runner], options: argparse.Namespace) -> None:
     ticker = Ticker(options.progress)
+    ticker.begin()
     scores = runners[0].scores
     labels = stream.target.labels if stream.target is not None and stream.target.classes else None
     left = options.max_rows or math.inf

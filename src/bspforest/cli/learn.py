@@ -51,6 +51,7 @@ class Learner:
 
     def learn_all(self, checkpoints: Checkpoints, ticker: Ticker) -> None:
         """Learn all there is, with checkpoints on the way. However it ends, what is learned is saved."""
+        ticker.begin()
         try:
             while n := self.learn():
                 ticker.show(self.stream.n_rows, self.stream.source.share_read)
@@ -189,7 +190,9 @@ def _skip_learned(stream: Stream, record: Record, options: argparse.Namespace) -
         if stream.next(min(65_536, wanted - stream.n_rows), learn=False) is None:
             raise CommandError(f"{stream.source.name} has {stream.n_rows:,} rows, and {wanted:,} are learned: {other}")
     if list(stream.crc) != current["crc"]:
-        raise CommandError(f"the first {wanted:,} rows of {stream.source.name} are not those that were learned: {other}")
+        raise CommandError(
+            f"the first {wanted:,} rows of {stream.source.name} are not those that were learned: {other}"
+        )
     stream.quiet = False
     print(f"Going on after {wanted:,} rows", flush=True)
 

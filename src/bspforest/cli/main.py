@@ -39,7 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if type(error).__module__.startswith("pyarrow") or isinstance(error, ValueError):
             return _fail(str(error), 1, options.debug)
-        return _fail(f"{type(error).__name__}: {error} (this is a mistake in bspforest; --debug shows more)", 1, options.debug)
+        return _fail(
+            f"{type(error).__name__}: {error} (this is a mistake in bspforest; --debug shows more)", 1, options.debug
+        )
 
 
 def _fail(message: str, code: int, debug: bool) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import persistence
 from .errors import CommandError, UsageError
-from .record import KEY, Record, parse_record
+from .record import KEY, Record, load_model, parse_record
 from .report import format_number
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -55,7 +55,10 @@ def _summarise(header: dict[str, Any], path: Path) -> dict[str, Any]:
             "columns": {column["name"]: column["kind"] for column in record.columns},
             "dropped": record.dropped,
             "features": _feature_names(record),
-            "sources": [{"name": source["name"], "rows": source["rows"], "skipped": source["skipped"]} for source in record.sources],
+            "sources": [
+                {"name": source["name"], "rows": source["rows"], "skipped": source["skipped"]}
+                for source in record.sources
+            ],
         }
     else:
         content["features"] = forest["n_features"]
@@ -120,3 +123,45 @@ def _parse_ids(options: argparse.Namespace) -> np.ndarray:
     if not parts:
         raise UsageError("no rows are given")
     return np.concatenate(parts)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# plot
+
+
+def run_plot(options: argparse.Namespace) -> int:
+    """Run ``bspforest plot``."""
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise CommandError(f"a picture needs matplotlib ({error}): pip install 'bspforest[cli]'") from None
+    matplotlib.use("Agg")
+    from ..plotting import SurfaceDisplay
+
+    forest, record = load_model(options.model)
+    names = _feature_names(record)
+    dims = tuple(_find_feature(name, names, options.model) for name in options.dims)
+    if dims[0] == dims[1]:
+        raise UsageError("--dims: two different features are expected")
+    values = dict(_parse_value(entry, names, options.model) for entry in options.at)
+    forest.feature_names_in_ = np.array(names, dtype=object)
+    display = SurfaceDisplay.from_estimator(forest, dims=dims, values=values or None).plot()
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    display.figure_.savefig(options.output, dpi=150)
+    print(f"Picture: {options.output}")
+    return 0
+
+
+def _find_feature(name: str, names: list[str], path: Path) -> int:
+    if name not in names:
+        raise UsageError(f"{path} has no feature {name!r}. Its features: {', '.join(names)}")
+    return names.index(name)
+
+
+def _parse_value(entry: str, names: list[str], path: Path) -> tuple[int, float]:
+    """A feature and the value at which it is held, out of ``NAME=VALUE``."""
+    name, _, value = entry.rpartition("=")  # names of features may hold one: colour=red
+    try:
+        return _find_feature(name, names, path), float(value)
+    except ValueError:
+        raise UsageError(f"--at {entry}: NAME=NUMBER is expected") from None

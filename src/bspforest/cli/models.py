@@ -58,7 +58,9 @@ class Batch:
         self._waiting += len(X)
         if self._waiting >= self._every:
             self._waiting = 0
-            self._model = self._make().fit(np.concatenate([X for X, _ in self._rows]), np.concatenate([y for _, y in self._rows]))
+            self._model = self._make().fit(
+                np.concatenate([X for X, _ in self._rows]), np.concatenate([y for _, y in self._rows])
+            )
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         if not self._n_classes:
@@ -108,7 +110,11 @@ class NoChange:
         self._last = y[-1]
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        return np.tile(np.eye(self._n_classes)[self._last], (len(X), 1)) if self._n_classes else np.full(len(X), self._last)
+        return (
+            np.tile(np.eye(self._n_classes)[self._last], (len(X), 1))
+            if self._n_classes
+            else np.full(len(X), self._last)
+        )
 
 
 class Majority:

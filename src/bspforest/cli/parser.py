@@ -108,18 +108,36 @@ def _add_columns(parser: argparse.ArgumentParser) -> None:
         help="all classes that can occur (default: those in DATA, which is read twice; in the first 1,000 rows of a pipe)",
     )
     group.add_argument("--drop", type=names, metavar="COL,...", default=(), help="columns to leave out")
-    group.add_argument("--text", type=names, metavar="COL,...", default=(), help="columns of numbers that are codes, not sizes")
-    group.add_argument("--number", type=names, metavar="COL,...", default=(), help="columns in which anything but a number is a mistake")
+    group.add_argument(
+        "--text", type=names, metavar="COL,...", default=(), help="columns of numbers that are codes, not sizes"
+    )
+    group.add_argument(
+        "--number",
+        type=names,
+        metavar="COL,...",
+        default=(),
+        help="columns in which anything but a number is a mistake",
+    )
 
 
 def _add_forest(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the forest")
     group.add_argument("--trees", type=count, metavar="N", help="default: 100")
-    group.add_argument("--cuts", choices=["pairs", "axes", "isotropic"], help="oblique, Mondrian, or any direction (default: pairs)")
-    group.add_argument("--budget-scale", type=positive, metavar="F", help="how far trees grow; tune it first (default: 1)")
-    group.add_argument("--min-samples-split", type=count, metavar="N", help="nodes with fewer rows are not cut (default: 4)")
-    group.add_argument("--window", type=count, metavar="N", help="remember the latest N rows only, and forget older ones")
-    group.add_argument("--refinement", choices=["exact", "redraw"], help="redraw: the paper's Algorithm 4 as printed (default: exact)")
+    group.add_argument(
+        "--cuts", choices=["pairs", "axes", "isotropic"], help="oblique, Mondrian, or any direction (default: pairs)"
+    )
+    group.add_argument(
+        "--budget-scale", type=positive, metavar="F", help="how far trees grow; tune it first (default: 1)"
+    )
+    group.add_argument(
+        "--min-samples-split", type=count, metavar="N", help="nodes with fewer rows are not cut (default: 4)"
+    )
+    group.add_argument(
+        "--window", type=count, metavar="N", help="remember the latest N rows only, and forget older ones"
+    )
+    group.add_argument(
+        "--refinement", choices=["exact", "redraw"], help="redraw: the paper's Algorithm 4 as printed (default: exact)"
+    )
     group.add_argument("--seed", type=int, metavar="N", help="default: 0")
     group.add_argument("--jobs", type=int, metavar="N", help="threads; the result is the same (default: 1)")
 
@@ -140,9 +158,20 @@ def _add_demo(commands) -> argparse.ArgumentParser:
         "Every row is predicted and then learned, beside a Mondrian forest and a batch forest.",
         "  bspforest demo\n  bspforest demo --rows 5000 --trees 20",
     )
-    parser.add_argument("--rows", type=count, default=20_000, metavar="N", help="rows of the stream (default: %(default)s)")
-    parser.add_argument("--trees", type=count, default=50, metavar="N", help="trees in each forest (default: %(default)s)")
-    parser.add_argument("-o", "--output", type=Path, default=Path("out/demo.png"), metavar="FILE", help="the picture (default: %(default)s)")
+    parser.add_argument(
+        "--rows", type=count, default=20_000, metavar="N", help="rows of the stream (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--trees", type=count, default=50, metavar="N", help="trees in each forest (default: %(default)s)"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("out/demo.png"),
+        metavar="FILE",
+        help="the picture (default: %(default)s)",
+    )
     return parser
 
 
@@ -152,7 +181,10 @@ def _add_evaluate(commands) -> argparse.ArgumentParser:
         "evaluate",
         "predict every row of a stream, then learn it, and score the predictions",
         "Rows are taken in order, in chunks: all rows of a chunk are predicted, then all are learned (--chunk-rows 1 is row by\n"
-        "row, and slower). The first chunk is only learned. Baselines see exactly the same.\n\n" + _FORMATS + "\n\n" + _COLUMNS,
+        "row, and slower). The first chunk is only learned. Baselines see exactly the same.\n\n"
+        + _FORMATS
+        + "\n\n"
+        + _COLUMNS,
         "  bspforest evaluate electricity.csv --target class\n"
         "  bspforest evaluate flights.parquet --target delay --against mondrian,batch-rf-every-10000 --plot delay.png\n"
         "  zcat log.csv.gz | bspforest evaluate - --target status --classes ok,slow,failed --window 10000 --json scores.json",
@@ -160,8 +192,20 @@ def _add_evaluate(commands) -> argparse.ArgumentParser:
     parser.add_argument("data", metavar="DATA")
     _add_columns(parser)
     group = parser.add_argument_group("scores")
-    group.add_argument("--chunk-rows", type=count, default=100, metavar="N", help="rows predicted before they are learned (default: %(default)s)")
-    group.add_argument("--score-window", type=count, default=1_000, metavar="N", help="rows of the running score (default: %(default)s)")
+    group.add_argument(
+        "--chunk-rows",
+        type=count,
+        default=100,
+        metavar="N",
+        help="rows predicted before they are learned (default: %(default)s)",
+    )
+    group.add_argument(
+        "--score-window",
+        type=count,
+        default=1_000,
+        metavar="N",
+        help="rows of the running score (default: %(default)s)",
+    )
     group.add_argument(
         "--against",
         type=names,
@@ -171,7 +215,9 @@ def _add_evaluate(commands) -> argparse.ArgumentParser:
     )
     group.add_argument("--max-rows", type=count, metavar="N", help="stop after N rows")
     group.add_argument("--plot", type=Path, metavar="FILE", help="draw the running score (.png, .svg, .pdf)")
-    group.add_argument("--json", metavar="FILE", help='write scores and curves as JSON; "-" is standard output, in place of the table')
+    group.add_argument(
+        "--json", metavar="FILE", help='write scores and curves as JSON; "-" is standard output, in place of the table'
+    )
     _add_progress(parser)
     _add_forest(parser)
     _add_reading(parser)
@@ -186,7 +232,9 @@ def _add_learn(commands) -> argparse.ArgumentParser:
         "The model is saved at the end, at checkpoints, and when the command is interrupted (Ctrl-C, SIGTERM). After any\n"
         "interruption, a power cut included, the same command with --resume goes on at the right row: every row is learned\n"
         "exactly once, and the model is the same as without the interruption. --resume also learns what a file has grown by.\n\n"
-        + _FORMATS + "\n\n" + _COLUMNS,
+        + _FORMATS
+        + "\n\n"
+        + _COLUMNS,
         "  bspforest learn flights.csv --target delay --model delay.bsp\n"
         "  bspforest learn flights.csv --target delay --model delay.bsp --resume\n"
         "  bspforest learn february.csv --target delay --model delay.bsp --append\n"
@@ -195,12 +243,21 @@ def _add_learn(commands) -> argparse.ArgumentParser:
     parser.add_argument("data", metavar="DATA")
     parser.add_argument("--model", type=Path, required=True, metavar="FILE", help="the model file to write")
     group = parser.add_argument_group("an existing model file").add_mutually_exclusive_group()
-    group.add_argument("--resume", action="store_true", help="go on in the same DATA where the model left off; begin if there is no model")
+    group.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on in the same DATA where the model left off; begin if there is no model",
+    )
     group.add_argument("--append", action="store_true", help="go on with other DATA, from its first row")
     group.add_argument("--overwrite", action="store_true", help="begin anew, and replace the model")
     group = parser.add_argument_group("checkpoints")
     group.add_argument("--checkpoint-rows", type=count, metavar="N", help="save every N rows")
-    group.add_argument("--checkpoint-seconds", type=positive, metavar="S", help="save every S seconds (default: 60, unless --checkpoint-rows)")
+    group.add_argument(
+        "--checkpoint-seconds",
+        type=positive,
+        metavar="S",
+        help="save every S seconds (default: 60, unless --checkpoint-rows)",
+    )
     group.add_argument("--chunk-rows", type=count, metavar="N", help="rows learned at a time (default: 1000)")
     _add_progress(group)
     _add_columns(parser)
@@ -222,12 +279,28 @@ def _add_predict(commands) -> argparse.ArgumentParser:
     )
     parser.add_argument("model", type=Path, metavar="FILE", help="the model")
     parser.add_argument("data", metavar="DATA")
-    parser.add_argument("-o", "--output", metavar="OUT", default="-", help="CSV, or Parquet if it ends in .parquet (default: CSV on standard output)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="OUT",
+        default="-",
+        help="CSV, or Parquet if it ends in .parquet (default: CSV on standard output)",
+    )
     parser.add_argument("--proba", action="store_true", help="classification: the probability of each class")
     parser.add_argument("--std", action="store_true", help="regression: the standard deviation")
-    parser.add_argument("--quantiles", type=fractions, metavar="Q,...", default=(), help="regression: quantiles, such as 0.05,0.5,0.95")
-    parser.add_argument("--keep", type=names, metavar="COL,...", default=(), help="columns of DATA to put before the predictions")
-    parser.add_argument("--drop", type=names, metavar="COL,...", default=(), help="columns of DATA that the model does not know, to be ignored")
+    parser.add_argument(
+        "--quantiles", type=fractions, metavar="Q,...", default=(), help="regression: quantiles, such as 0.05,0.5,0.95"
+    )
+    parser.add_argument(
+        "--keep", type=names, metavar="COL,...", default=(), help="columns of DATA to put before the predictions"
+    )
+    parser.add_argument(
+        "--drop",
+        type=names,
+        metavar="COL,...",
+        default=(),
+        help="columns of DATA that the model does not know, to be ignored",
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace OUT if it is there")
     parser.add_argument("--jobs", type=int, metavar="N", help="threads (default: 1)")
     _add_progress(parser)
@@ -248,7 +321,9 @@ def _add_forget(commands) -> argparse.ArgumentParser:
     given = parser.add_mutually_exclusive_group(required=True)
     given.add_argument("--ids", metavar="A,B-C,...", help="rows, and ranges of rows (both ends included)")
     given.add_argument("--ids-from", metavar="FILE", help='a file with one such entry a line; "-" is standard input')
-    parser.add_argument("-o", "--output", type=Path, metavar="OUT", help="write the new model here, and leave FILE alone")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="OUT", help="write the new model here, and leave FILE alone"
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace OUT if it is there")
     return parser
 
@@ -271,11 +346,22 @@ def _add_plot(commands) -> argparse.ArgumentParser:
         commands,
         "plot",
         "draw what a model predicts over two of its features",
-        "All other features stand at their mean in the rows the model holds.",
-        "  bspforest plot delay.bsp --dims distance dep_time -o delay.png",
+        "The prediction, and beside it how sure the model is. All other features are held at their medians, or at values given.",
+        "  bspforest plot delay.bsp --dims distance dep_time -o delay.png\n"
+        "  bspforest plot delay.bsp --dims distance dep_time --at month=7 --at carrier=AA=1 -o july.png",
     )
     parser.add_argument("model", type=Path, metavar="FILE", help="the model")
-    parser.add_argument("--dims", nargs=2, required=True, metavar=("A", "B"), help="two features, as `bspforest info` lists them")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT", help="the picture (.png, .svg, .pdf)")
-    parser.add_argument("--class", dest="class_name", metavar="C", help="classification: the class whose probability is drawn")
+    parser.add_argument(
+        "--dims", nargs=2, required=True, metavar=("A", "B"), help="two features, as `bspforest info` lists them"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="OUT", help="the picture (.png, .svg, .pdf)"
+    )
+    parser.add_argument(
+        "--at",
+        action="append",
+        default=[],
+        metavar="NAME=X",
+        help="hold another feature at X; may be given several times",
+    )
     return parser

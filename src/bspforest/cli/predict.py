@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 import os
 import secrets
 import sys
@@ -93,14 +95,25 @@ class Output(Protocol):
 class _CsvOutput:
     def __init__(self, stream: Any) -> None:
         self._stream = stream
-        self._options = pa_csv.WriteOptions(include_header=True, quoting_style="needed")
+        self._begun = False
 
     def write(self, table: pa.Table) -> None:
-        sink = pa.BufferOutputStream()
-        pa_csv.write_csv(table, sink, self._options)
-        self._stream.write(sink.getvalue())
+        if not self._begun:  # pyarrow would put all names in quotes
+            header = io.StringIO()
+            csv.writer(header, lineterminator="\n").writerow(table.column_names)
+            self._stream.write(header.getvalue().encode())
+            self._begun = True
+        try:
+            self._stream.write(_format(table, "none"))
+        except pa.ArrowInvalid:  # some text holds a comma, a quote or a line end; pyarrow then quotes all text
+            self._stream.write(_format(table, "needed"))
         self._stream.flush()
-        self._options = pa_csv.WriteOptions(include_header=False, quoting_style="needed")
+
+
+def _format(table: pa.Table, quoting: str) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    pa_csv.write_csv(table, sink, pa_csv.WriteOptions(include_header=False, quoting_style=quoting))
+    return sink.getvalue()
 
 
 class _ParquetOutput:

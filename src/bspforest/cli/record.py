@@ -57,7 +57,9 @@ class Record:
 def parse_record(extra: dict[str, Any] | None, path: Path) -> Record:
     """The record in the extra of a model file."""
     if not extra or KEY not in extra:
-        raise CommandError(f"{path} was saved from Python, without names of columns: the command cannot read data for it")
+        raise CommandError(
+            f"{path} was saved from Python, without names of columns: the command cannot read data for it"
+        )
     content = dict(extra[KEY])
     number = content.pop("format", None)
     if number != FORMAT:

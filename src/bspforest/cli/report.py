@@ -27,6 +27,13 @@ class Ticker:
         self._rows_at_start: int | None = None
         self._open = False
 
+    def begin(self) -> None:
+        """Say why nothing moves yet."""
+        if self._enabled and self._terminal:
+            self._stream.write("\rstarting; on the first use on a machine, kernels are compiled ...\033[K")
+            self._stream.flush()
+            self._open = True
+
     def show(self, rows: int, share: float | None, note: Callable[[], str] = str) -> None:
         """This many rows are done. ``note`` is only asked when it is shown."""
         if self._rows_at_start is None:  # the first chunk may be slow: kernels compile
@@ -111,7 +118,14 @@ def draw_curves(curves: dict[str, list[tuple[int, float]]], score: str, window: 
     figure, ax = plt.subplots(figsize=(8, 4.5), layout="constrained")
     for k, (name, curve) in enumerate(curves.items()):
         rows, values = zip(*curve, strict=True) if curve else ((), ())
-        ax.plot(rows, values, color=COLOURS[k % len(COLOURS)], label=name, linewidth=2.0 if k == 0 else 1.3, zorder=3 - 0.1 * k)
+        ax.plot(
+            rows,
+            values,
+            color=COLOURS[k % len(COLOURS)],
+            label=name,
+            linewidth=2.0 if k == 0 else 1.3,
+            zorder=3 - 0.1 * k,
+        )
     ax.set(xlabel="rows predicted", ylabel=f"{score} over the last {window:,} rows", title=title)
     ax.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
     ax.spines[["top", "right"]].set_visible(False)

@@ -30,8 +30,12 @@ def open_source(data: str, *, delimiter: str | None = None, header: bool = True)
     """The rows of DATA: a file, a folder of Parquet files, or ``-`` for standard input."""
     if data == "-":
         # A new file object: what an earlier reader took from the buffer of sys.stdin would be lost.
-        return _open_stream(cast(BinaryIO, io.BufferedReader(io.FileIO(sys.stdin.fileno(), closefd=False), 1 << 20)),
-                            "standard input", delimiter, header)
+        return _open_stream(
+            cast(BinaryIO, io.BufferedReader(io.FileIO(sys.stdin.fileno(), closefd=False), 1 << 20)),
+            "standard input",
+            delimiter,
+            header,
+        )
     path = Path(data)
     if path.is_dir():
         files = sorted(file for file in path.rglob("*.parquet") if not file.name.startswith(("_", ".")))
@@ -49,9 +53,7 @@ def open_source(data: str, *, delimiter: str | None = None, header: bool = True)
     return _open_stream(cast(BinaryIO, stream), str(path), delimiter, header, os.fstat(stream.fileno()).st_size)
 
 
-def _open_stream(
-    stream: BinaryIO, name: str, delimiter: str | None, header: bool, size: int | None = None
-) -> Source:
+def _open_stream(stream: BinaryIO, name: str, delimiter: str | None, header: bool, size: int | None = None) -> Source:
     start = stream.peek(8)[:8]  # type: ignore[attr-defined]
     for magic, codec in _COMPRESSED.items():
         if start.startswith(magic):

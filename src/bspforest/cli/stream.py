@@ -75,7 +75,9 @@ class Stream:
         """A part of the source as a chunk of any size."""
         while (found := self.encoder.find_infinite(part.columns)) is not None:
             bad, name = found
-            part.rejected += [(part.where(int(i)), f"an infinite number in column {name!r}") for i in np.flatnonzero(bad)]
+            part.rejected += [
+                (part.where(int(i)), f"an infinite number in column {name!r}") for i in np.flatnonzero(bad)
+            ]
             part = part.keep(~bad)
         y = None
         if self.target is not None:
@@ -110,7 +112,10 @@ class Stream:
         if not have:
             return None
         chunk = self._take(min(n, have))
-        self.crc = (zlib.crc32(chunk.X, self.crc[0]), self.crc[1] if chunk.y is None else zlib.crc32(chunk.y, self.crc[1]))
+        self.crc = (
+            zlib.crc32(chunk.X, self.crc[0]),
+            self.crc[1] if chunk.y is None else zlib.crc32(chunk.y, self.crc[1]),
+        )
         self.encoder.fill(chunk.X, learn=learn)
         self.n_rows += len(chunk)
         return chunk
@@ -160,9 +165,7 @@ class DataOptions:
         return os.path.isfile(self.data) or os.path.isdir(self.data)
 
 
-def start_stream(
-    how: DataOptions, target_name: str, task: str | None, classes: str | None
-) -> tuple[Stream, list[str]]:
+def start_stream(how: DataOptions, target_name: str, task: str | None, classes: str | None) -> tuple[Stream, list[str]]:
     """A stream with an encoding settled on its first rows, and what its user should know."""
     source = how.open()
     for name in (target_name, *how.drop, *how.text, *how.number):
@@ -245,6 +248,7 @@ def continue_stream(
 def check_known(name: str, columns: list[str], where: str) -> None:
     """An error if there is no such column."""
     if name not in columns:
-        near = difflib.get_close_matches(name, columns, 1)
+        lower = {column.lower(): column for column in columns}
+        near = [lower[found] for found in difflib.get_close_matches(name.lower(), lower, 1)]
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise UsageError(f"{where} has no column {name!r}.{hint} Its columns: {', '.join(columns)}")

@@ -21,7 +21,9 @@ BATCH = 16_384  # rows
 class TableSource:
     """Batches of rows with types. ``total`` is the number of rows, if known in advance."""
 
-    def __init__(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, name: str, total: int | None = None) -> None:
+    def __init__(
+        self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, name: str, total: int | None = None
+    ) -> None:
         self.name = name
         self.columns = list(schema.names)
         self._schema = schema
@@ -65,7 +67,9 @@ class TableSource:
 def open_parquet(path: Path) -> TableSource:
     """One Parquet file."""
     file = pq.ParquetFile(path)
-    return TableSource(file.iter_batches(BATCH, use_threads=False), file.schema_arrow, str(path), file.metadata.num_rows)
+    return TableSource(
+        file.iter_batches(BATCH, use_threads=False), file.schema_arrow, str(path), file.metadata.num_rows
+    )
 
 
 def open_folder(path: Path, files: list[Path]) -> TableSource:
@@ -137,7 +141,9 @@ def open_npz(path: Path) -> TableSource:
     """
     with ExitStack() as stack:
         archive = stack.enter_context(zipfile.ZipFile(path))
-        arrays = {name.removesuffix(".npy"): _header(archive, name) for name in archive.namelist() if name.endswith(".npy")}
+        arrays = {
+            name.removesuffix(".npy"): _header(archive, name) for name in archive.namelist() if name.endswith(".npy")
+        }
         if "X" in arrays and len(arrays["X"][0]) == 2:
             names = _feature_names(archive, arrays)
             wanted = {"X": names, **({"y": ["y"]} if "y" in arrays else {})}
@@ -197,7 +203,13 @@ def _arrow_type(name: str, dtype: np.dtype) -> pa.DataType:
 
 
 def _open_array(
-    stack: ExitStack, archive: zipfile.ZipFile, path: Path, name: str, shape: tuple[int, ...], dtype: np.dtype, by_columns: bool
+    stack: ExitStack,
+    archive: zipfile.ZipFile,
+    path: Path,
+    name: str,
+    shape: tuple[int, ...],
+    dtype: np.dtype,
+    by_columns: bool,
 ) -> Callable[[int, int], np.ndarray]:
     """A function that gives rows ``start`` to ``start + n``, to be called in order."""
     if by_columns:
