@@ -56,7 +56,8 @@ class CsvSource:
         """The first record that is not blank, left where it is."""
         while True:
             for end in _record_ends(self._tail, self._quoted):
-                if self._tail[:end].strip():
+                cut_short = end == len(self._tail) and self._tail.endswith(b"\r")  # its \n may follow
+                if self._tail[:end].strip() and not cut_short:
                     return self._tail[:end]
             if not self._read_more():
                 if not self._tail.strip():

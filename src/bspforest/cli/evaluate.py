@@ -14,8 +14,8 @@ import numpy as np
 
 from .. import __version__
 from .errors import CommandError
-from .options import data_options, make_parameters
 from .models import Forest, Runner, make_baseline
+from .options import data_options, make_parameters
 from .report import Ticker, draw_bars, draw_curves, format_number, format_table
 from .stream import Stream, start_stream
 
@@ -72,8 +72,8 @@ def _run_stream(stream: Stream, runners: list[Runner], options: argparse.Namespa
     first = True
     try:
         while left > 0 and (chunk := stream.next(int(min(options.chunk_rows, left)))) is not None:
+            assert chunk.y is not None
             y = chunk.y if labels is None else np.searchsorted(labels, chunk.y)
-            assert y is not None
             for runner in runners:
                 runner.step(chunk.X, y, first=first)
             first = False

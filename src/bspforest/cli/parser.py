@@ -142,7 +142,7 @@ def _add_forest(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--jobs", type=int, metavar="N", help="threads; the result is the same (default: 1)")
 
 
-def _add_progress(parser: argparse.ArgumentParser) -> None:
+def _add_progress(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--progress",
         action=argparse.BooleanOptionalAction,
@@ -242,14 +242,14 @@ def _add_learn(commands) -> argparse.ArgumentParser:
     )
     parser.add_argument("data", metavar="DATA")
     parser.add_argument("--model", type=Path, required=True, metavar="FILE", help="the model file to write")
-    group = parser.add_argument_group("an existing model file").add_mutually_exclusive_group()
-    group.add_argument(
+    existing = parser.add_argument_group("an existing model file").add_mutually_exclusive_group()
+    existing.add_argument(
         "--resume",
         action="store_true",
         help="go on in the same DATA where the model left off; begin if there is no model",
     )
-    group.add_argument("--append", action="store_true", help="go on with other DATA, from its first row")
-    group.add_argument("--overwrite", action="store_true", help="begin anew, and replace the model")
+    existing.add_argument("--append", action="store_true", help="go on with other DATA, from its first row")
+    existing.add_argument("--overwrite", action="store_true", help="begin anew, and replace the model")
     group = parser.add_argument_group("checkpoints")
     group.add_argument("--checkpoint-rows", type=count, metavar="N", help="save every N rows")
     group.add_argument(

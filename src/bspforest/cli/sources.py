@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import lzma
 import os
 import sys
@@ -29,13 +28,7 @@ _PARQUET, _IPC_FILE, _IPC_STREAM, _ZIP = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 def open_source(data: str, *, delimiter: str | None = None, header: bool = True) -> Source:
     """The rows of DATA: a file, a folder of Parquet files, or ``-`` for standard input."""
     if data == "-":
-        # A new file object: what an earlier reader took from the buffer of sys.stdin would be lost.
-        return _open_stream(
-            cast(BinaryIO, io.BufferedReader(io.FileIO(sys.stdin.fileno(), closefd=False), 1 << 20)),
-            "standard input",
-            delimiter,
-            header,
-        )
+        return _open_stream(sys.stdin.buffer, "standard input", delimiter, header)
     path = Path(data)
     if path.is_dir():
         files = sorted(file for file in path.rglob("*.parquet") if not file.name.startswith(("_", ".")))
@@ -57,11 +50,16 @@ def _open_stream(stream: BinaryIO, name: str, delimiter: str | None, header: boo
     start = stream.peek(8)[:8]  # type: ignore[attr-defined]
     for magic, codec in _COMPRESSED.items():
         if start.startswith(magic):
-            stream = lzma.open(stream) if codec == "xz" else pa.CompressedInputStream(pa.PythonFile(stream), codec)
-            return CsvSource(stream, name, delimiter=delimiter, header=header)
+            return CsvSource(_unpack(stream, codec), name, delimiter=delimiter, header=header)
     if start.startswith(_IPC_STREAM):
         return open_ipc_stream(stream, name)
     for magic, what in ((_PARQUET, "Parquet"), (_IPC_FILE, "an Arrow IPC file"), (_ZIP, "a NumPy or zip archive")):
         if start.startswith(magic):
             raise CommandError(f"{name} is {what}, which cannot be read from a pipe: give the file's name")
     return CsvSource(stream, name, delimiter=delimiter, header=header, size=size)
+
+
+def _unpack(stream: BinaryIO, codec: str) -> BinaryIO:
+    if codec == "xz":
+        return cast(BinaryIO, lzma.open(stream))  # noqa: SIM115 it lives as long as its reader
+    return pa.CompressedInputStream(pa.PythonFile(stream), codec)

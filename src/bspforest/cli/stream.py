@@ -113,8 +113,8 @@ class Stream:
             return None
         chunk = self._take(min(n, have))
         self.crc = (
-            zlib.crc32(chunk.X, self.crc[0]),
-            self.crc[1] if chunk.y is None else zlib.crc32(chunk.y, self.crc[1]),
+            zlib.crc32(chunk.X.data, self.crc[0]),
+            self.crc[1] if chunk.y is None else zlib.crc32(chunk.y.data, self.crc[1]),
         )
         self.encoder.fill(chunk.X, learn=learn)
         self.n_rows += len(chunk)
@@ -173,7 +173,7 @@ def start_stream(how: DataOptions, target_name: str, task: str | None, classes: 
     if target_name in how.drop:
         raise UsageError(f"--drop {target_name}: the target cannot be dropped")
     kinds, first = source.sample(SAMPLE)
-    kinds |= {name: TEXT for name in how.text} | {name: NUMBER for name in how.number}
+    kinds |= dict.fromkeys(how.text, TEXT) | dict.fromkeys(how.number, NUMBER)
     target, why = make_target(target_name, kinds.pop(target_name), first[target_name], task)
     notes = [f"Task: {target.task} ({why})"]
     for name in how.drop:

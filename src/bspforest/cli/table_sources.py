@@ -6,7 +6,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 import numpy as np
 
@@ -174,7 +174,7 @@ def open_npz(path: Path) -> TableSource:
 Header = tuple[tuple[int, ...], np.dtype, bool]  # shape, type, stored by columns
 
 
-def _read_header(member: BinaryIO) -> Header:
+def _read_header(member: IO[bytes]) -> Header:
     version = np.lib.format.read_magic(member)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, by_columns, dtype = read(member)

@@ -76,7 +76,7 @@ def make_target(name: str, kind: str, first: pa.Array, task: str | None) -> tupl
 def parse_classes(target: Target, given: str) -> list[Any]:
     """The classes named by ``--classes``."""
     values, bad = convert(pa.array([value.strip() for value in given.split(",")]), target.kind)
-    if bad is not None and pc.any(bad).as_py() or values.null_count:
+    if (bad is not None and pc.any(bad).as_py()) or values.null_count:
         raise UsageError(f"--classes {given}: the target {target.name!r} holds {target.kind}s")
     return sort_classes(values)
 
