@@ -26,11 +26,17 @@ def _is_missing(text: pa.Array) -> pa.Array:
     return pc.or_(pc.is_null(text), pc.is_in(text, value_set=pa.array(MISSING)))
 
 
+# A column of text in which more than this share are numbers is one of numbers with mistakes.
+NEARLY_ALL = 0.95
+
+
 def kind_of_text(values: pa.Array) -> str:
-    """The narrowest kind that all values of a text file's column fit; numbers if there are none.
+    """The narrowest kind that the values of a text file's column fit; numbers if there are none.
 
     >>> kind_of_text(pa.array(["1", "", "2.5"])), kind_of_text(pa.array(["1", "2"])), kind_of_text(pa.array(["1", "b"]))
     ('number', 'integer', 'text')
+    >>> kind_of_text(pa.array(["1.5"] * 99 + ["1,5"]))
+    'number'
     """
     values = pc.utf8_trim_whitespace(values)
     values = values.filter(pc.invert(_is_missing(values)))
@@ -39,7 +45,8 @@ def kind_of_text(values: pa.Array) -> str:
             return NUMBER if not len(values) else kind
     if pc.all(pc.is_in(values, value_set=pa.array(TRUE + FALSE))).as_py():
         return BOOLEAN
-    return TEXT
+    numbers = pc.sum(pc.match_substring_regex(values, _NUMBER)).as_py()
+    return NUMBER if numbers > NEARLY_ALL * len(values) else TEXT
 
 
 def kind_of_type(name: str, kind: pa.DataType) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .arrow import pa, pc
-from .columns import DATE, NUMBER, TEXT, convert, kind_of_text
+from .columns import NUMBER, TEXT, convert
 from .encoding import Encoder
 from .errors import BadRows, CommandError, UsageError
 from .parts import Part, Source
@@ -179,7 +179,7 @@ def start_stream(how: DataOptions, target_name: str, task: str | None, classes: 
     for name in how.drop:
         del kinds[name]
     encoder = Encoder.fit(first, kinds)
-    notes += _notes(first, kinds, encoder)
+    notes += _notes(first, encoder)
     if target.task == "classification":
         target.classes = _find_classes(how, target, first[target_name], classes)
         shown = ", ".join(map(str, target.classes[:8])) + (", ..." if len(target.classes) > 8 else "")
@@ -208,27 +208,23 @@ def _find_classes(how: DataOptions, target: Target, first: pa.Array, given: str 
     return classes
 
 
-def _notes(first: dict[str, pa.Array], kinds: dict[str, str], encoder: Encoder) -> list[str]:
+def _notes(first: dict[str, pa.Array], encoder: Encoder) -> list[str]:
     """What may surprise in the encoding."""
     notes = []
     for column in encoder.columns:
-        if column.kind != TEXT:
-            continue
-        values = pc.fill_null(convert(first[column.name], TEXT)[0], "")
+        name, values = column.name, pc.fill_null(convert(first[column.name], TEXT)[0], "")
+        bad = convert(values, NUMBER)[1]
+        odd = values.filter(bad) if bad is not None else values[:0]
         distinct = pc.count_distinct(values).as_py()
-        if distinct > len(column.categories):
+        if column.kind == TEXT and distinct > len(column.categories):
             notes.append(
-                f"Column {column.name!r}: text with {distinct} different values in the first {len(values)} rows; the "
-                f"{len(column.categories)} most frequent are told apart (--drop {column.name} if it is a name or a number)"
+                f"Column {name!r}: text with {distinct} different values in the first {len(values)} rows; the "
+                f"{len(column.categories)} most frequent are told apart (--drop {name} if it is a name or a number)"
             )
-        if distinct > 2:
-            fits = pc.fill_null(convert(values, NUMBER)[0].is_valid(), False)
-            odd = values.filter(pc.invert(fits))
-            if 0 < len(odd) < 0.1 * len(values) and kind_of_text(values.filter(fits)) != DATE:
-                notes.append(
-                    f"Column {column.name!r}: text, for {odd[0].as_py()!r} is no number (--number {column.name} takes "
-                    "such values for mistakes)"
-                )
+        if column.kind == TEXT and 0 < len(odd) < 0.5 * len(values):
+            notes.append(f"Column {name!r}: text, for {odd[0].as_py()!r} is no number (--number {name} if that is a mistake)")
+        if column.kind == NUMBER and len(odd):
+            notes.append(f"Column {name!r}: numbers, and {odd[0].as_py()!r} is a mistake (--text {name} if it is not)")
     return notes
 
 
