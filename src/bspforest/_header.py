@@ -210,7 +210,9 @@ def dump(header: dict[str, Any]) -> bytes:
         raise ValueError("extra must be a dict that JSON gives back unchanged: keys are strings, sequences are lists")
     data = text.encode("ascii")
     if len(data) > LARGEST_HEADER:
-        raise ValueError(f"feature names, classes and extra are {len(data):,} bytes, at most {LARGEST_HEADER:,} can be held")
+        raise ValueError(
+            f"feature names, classes and extra are {len(data):,} bytes, at most {LARGEST_HEADER:,} can be held"
+        )
     return data + b" " * (-len(data) % 8)
 
 
@@ -302,7 +304,9 @@ def _make_forest(header: dict[str, Any]) -> OnlineForest:
         n_trees=1,
         n_classes=header["n_classes"],
         cuts=cuts,
-        budget=_Minimax(d, scale) if "minimax" in budget_of else _Constant(number(budget_of["constant"], "budget", 0.0)),
+        budget=_Minimax(d, scale)
+        if "minimax" in budget_of
+        else _Constant(number(budget_of["constant"], "budget", 0.0)),
         min_samples_split=whole(header.get("min_samples_split"), "min_samples_split", 2, 2**31 - 1),
         redraw=entry(header, "redraw", bool),
         scaling=scaling if scaling != "range" else None,

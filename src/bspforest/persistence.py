@@ -9,10 +9,12 @@ Kernels do not check bounds, so `load` is where a file is trusted or not: it che
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import struct
 import sys
+import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,14 +23,16 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from . import _layout as layout
+from ._check import WRONG, check_tree, make_checks
 from ._checksum import checksum
 from ._file import READS_IN_THREADS, read_all, replacing, write_all
 from ._header import LARGEST_HEADER, ModelFileError, describe, dump, entry, expect, make_estimator, parse, whole
+from ._scrub import scrub_trees
 from ._threads import run_parts
 from .base import BSPForest
 from .core import OnlineForest, spread
 
-__all__ = ["ModelFileError", "load", "load_with_extra", "read_header", "save"]
+__all__ = ["ModelFileError", "Saver", "load", "load_with_extra", "read_header", "save"]
 
 FORMAT = 1
 MAGIC = b"\x89bspf\r\n\x1a"  # as PNG's: a transfer that mends line ends, or drops the eighth bit, shows
@@ -59,8 +63,19 @@ class Image(NamedTuple):
     blocks: list[list[np.ndarray]]
 
 
-def _number_of_slots(forest: OnlineForest) -> int:
-    return min(forest.table.n_slots, len(forest.arrays.rows))
+def _wipe(forest: OnlineForest) -> np.ndarray:
+    """Zero whatever is not in use, and return the free slots in the order in which they will be taken, from the end."""
+    arrays, table = forest.arrays, forest.table
+    n_slots = min(table.n_slots, len(arrays.rows))
+    free = np.array(table._free, dtype=np.int32)
+    if len(free) + table.n_held != n_slots:  # slots that were lost when memory ran out
+        lost = np.ones(n_slots, dtype=bool)
+        lost[free] = lost[table.held_slots()] = False
+        free = np.concatenate([np.flatnonzero(lost).astype(np.int32), free])
+    arrays.rows[free] = 0.0
+    arrays.labels[free] = 0.0
+    scrub_trees(arrays, 0, forest.n_trees, free)
+    return free
 
 
 def make_image(estimator: BSPForest, extra: dict[str, Any] | None) -> Image:
@@ -68,12 +83,14 @@ def make_image(estimator: BSPForest, extra: dict[str, Any] | None) -> Image:
     check_is_fitted(estimator)
     header = describe(estimator, extra)
     forest = estimator._forest
+    header["forest"] |= {"n_slots": 2**31, "n_ids": 2**31, "n_free": 2**31}
+    dump({"format": FORMAT, **header})  # if it cannot be, nothing is touched
+    free = _wipe(forest)
     arrays, table = forest.arrays, forest.table
-    n_slots = _number_of_slots(forest)
+    n_slots = len(free) + table.n_held
     ids = table._slots[: len(table)]
-    free = np.array(table._free, dtype=np.int32)
-    low_high = forest.scaling if isinstance(forest.scaling, tuple) else forest._range
-    common = [arrays.state, ids, free, arrays.rows[:n_slots], arrays.labels[:n_slots], np.stack(low_high)]
+    low_high = np.stack(forest.scaling if isinstance(forest.scaling, tuple) else forest._range)
+    common = [arrays.state, ids, free, arrays.rows[:n_slots], arrays.labels[:n_slots], low_high]
     header["forest"] |= {"n_slots": n_slots, "n_ids": len(ids), "n_free": len(free)}
     blocks = [[array] for array in common]
     for m in range(forest.n_trees):
@@ -136,6 +153,91 @@ def save(
     5
     """
     write_image(make_image(forest, extra), Path(path), overwrite=overwrite)
+
+
+class Saver:
+    """Saves a forest in one file again and again, mostly in the background.
+
+    `save` copies the forest, which takes a few percent of the time in which it was learned, and writes the copy in a thread while
+    learning goes on. The copy needs as much memory as the forest. Errors of writing are raised by the next `save`, or by `wait`.
+
+    Parameters
+    ----------
+    path : path-like
+    overwrite : bool, default=True
+        If False, and the file exists at the first `save`, FileExistsError.
+
+    Examples
+    --------
+    >>> import bspforest, os, tempfile
+    >>> from bspforest.persistence import Saver
+    >>> forest = bspforest.BSPForestRegressor(random_state=0)
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.bsp")
+    >>> with Saver(path) as saver:
+    ...     for k in range(3):
+    ...         saver.save(forest.partial_fit([[float(k)]], [k]), extra={"row": k})
+    >>> bspforest.load(path).n_samples_
+    3
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = True) -> None:
+        self.path = Path(path)
+        self.overwrite = overwrite
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+        self._room = np.empty(0, dtype=np.uint8)
+
+    def save(self, forest: BSPForest, extra: dict[str, Any] | None = None) -> None:
+        """Wait until the save before is done, then save the forest as it is now."""
+        self.wait()
+        if not self.overwrite and self.path.exists():
+            raise FileExistsError(errno.EEXIST, "file exists, and is not to be overwritten", str(self.path))
+        image = self._copy(make_image(forest, extra))
+        self._thread = threading.Thread(target=self._write, args=(image,), name="bspforest-save")
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Return when the last save is on disk; raise its error if it failed."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+
+    def _write(self, image: Image) -> None:
+        try:
+            write_image(image, self.path, overwrite=self.overwrite)
+            self.overwrite = True  # what is there now is ours
+        except BaseException as error:
+            self._error = error
+
+    def _copy(self, image: Image) -> Image:
+        """The image with arrays of its own, in memory that is kept for the next: fresh memory costs twice as much time."""
+        total = sum(array.nbytes + -array.nbytes % 8 for arrays in image.blocks for array in arrays)
+        if total > len(self._room):
+            self._room = np.empty(0, dtype=np.uint8)
+            self._room = np.empty(max(total, 2 * total if total < 2**30 else total + total // 8), dtype=np.uint8)
+        at = 0
+        blocks = []
+        for arrays in image.blocks:
+            copies = []
+            for array in arrays:
+                copy = self._room[at : at + array.nbytes]
+                copy[:] = array.reshape(-1).view(np.uint8)
+                copies.append(copy)
+                at += array.nbytes + -array.nbytes % 8
+            blocks.append(copies)
+        return Image(image.header, blocks)
+
+    def __enter__(self) -> Saver:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        if error is None:
+            self.wait()
+        elif self._thread is not None:
+            self._thread.join()  # the error on its way goes first
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -251,7 +353,9 @@ class _Reader:
         """The estimator, checked."""
         n_trees, d = self.count("n_trees", 1), self.count("n_features", 1)
         n_slots, n_ids, n_free = self.count("n_slots"), self.count("n_ids"), self.count("n_free")
-        expect(self.front.n_blocks == len(COMMON) + n_trees, f"there are {self.front.n_blocks} blocks for {n_trees} trees")
+        expect(
+            self.front.n_blocks == len(COMMON) + n_trees, f"there are {self.front.n_blocks} blocks for {n_trees} trees"
+        )
         wanted: dict[str, tuple[tuple[int, ...], Any]] = {
             "state": ((n_trees,), layout.STATE),
             "ids": ((n_ids,), np.int32),
@@ -260,13 +364,18 @@ class _Reader:
             "labels": ((n_slots, 2), np.float64),
             "range": ((2, d), np.float64),
         }
-        bytes_of = {name: int(np.prod(shape, dtype=object)) * np.dtype(kind).itemsize for name, (shape, kind) in wanted.items()}
-        expect(self.offset + sum(bytes_of.values()) <= self.front.size, "the file is too short for the sizes in its header")
+        bytes_of = {
+            name: int(np.prod(shape, dtype=object)) * np.dtype(kind).itemsize for name, (shape, kind) in wanted.items()
+        }
+        expect(
+            self.offset + sum(bytes_of.values()) <= self.front.size, "the file is too short for the sizes in its header"
+        )
         estimator = make_estimator(self.front.header)
         common = {name: self._read_common(k, *wanted[name]) for k, name in enumerate(COMMON)}
         forest = estimator._forest
         self._set_table(forest, common["ids"], common["free"], n_slots)
         self._set_scaling(forest, common["range"])
+        self._check_rows(common["rows"], common["labels"], forest.arrays.n_classes)
         forest.arrays = self._allocate(forest, common, n_slots)
         self._read_trees(forest, n_slots)
         return estimator
@@ -278,9 +387,19 @@ class _Reader:
         return array
 
     def _set_table(self, forest: OnlineForest, ids: np.ndarray, free: np.ndarray, n_slots: int) -> None:
+        """Which rows are held, and where."""
+        held = ids[ids >= 0]
+        slots = np.concatenate([held, free])
+        expect(len(slots) == n_slots, f"{len(held)} rows are held and {len(free)} places free, but there are {n_slots}")
+        inside = ids.min(initial=0) >= -1 and slots.min(initial=0) >= 0 and slots.max(initial=-1) < n_slots
+        expect(inside, "a row is held in a place that does not exist")
+        expect((np.bincount(slots, minlength=n_slots) == 1).all(), "two rows are held in one place")
+        expect(len(ids) == 0 or ids[0] >= 0, "the oldest row is not held")
+        expect(self.count("n_held") == len(held), f"{len(held)} rows are held, not {self.shape['n_held']}")
+        expect(forest.window is None or len(held) <= forest.window, f"{len(held)} rows are more than the window")
         table = forest.table
-        table.n_seen = whole(self.shape.get("n_seen"), "n_seen", len(ids))
-        table.n_held = int(np.count_nonzero(ids >= 0))
+        table.n_seen = whole(self.shape.get("n_seen"), "n_seen", max(len(ids), 1))
+        table.n_held = len(held)
         table._first = table.n_seen - len(ids)
         table._slots = layout.resize_rows(ids, max(16, len(ids)))
         table._free = free.tolist()
@@ -288,16 +407,35 @@ class _Reader:
 
     def _set_scaling(self, forest: OnlineForest, low_high: np.ndarray) -> None:
         low, high = low_high
+        with np.errstate(over="ignore", invalid="ignore"):
+            expect(
+                np.isfinite(low_high).all() and np.isfinite(high - low).all(), "the range of a feature is not finite"
+            )
+        expect((low <= high).all(), "the range of a feature is upside down")
         if self.shape["scaling"] == "range":
+            expect((low < high).all(), "the range of a feature is empty")
             forest.scaling = (low, high)
         else:
             forest._range = (low, high)
         if self.shape["scaling"] is not None:
             forest.arrays.scaling[:] = spread(low, high)
 
+    def _check_rows(self, rows: np.ndarray, labels: np.ndarray, n_classes: int) -> None:
+        expect(np.isfinite(rows).all(), "a row has a number that is not finite")
+        expect(
+            np.isfinite(labels).all() and (labels[:, 1] >= 0).all(),
+            "a label or weight is not finite, or a weight negative",
+        )
+        if n_classes:
+            y = labels[:, 0]
+            expect(
+                (y >= 0).all() and (y < n_classes).all() and (y == np.floor(y)).all(), "a label is none of the classes"
+            )
+
     def _allocate(self, forest: OnlineForest, common: dict[str, np.ndarray], n_slots: int) -> layout.Forest:
         """Arrays with room for what the trees use, to be filled."""
         state, old = common["state"], forest.arrays
+        expect(min(state[key].min() for key in ("n_cuts", "n_leaves", "n_due")) >= 0, "a tree has a negative size")
         n_trees = len(state)
         room = max(n_slots, 1)
         least = {"cuts": 1, "boxes": 1, "leaves": 1, "values": 1, "queue": room // old.min_split + 1, "links": room}
@@ -319,14 +457,21 @@ class _Reader:
     def _read_trees(self, forest: OnlineForest, n_slots: int) -> None:
         """Read all trees, in threads, and check them."""
         arrays = forest.arrays
-        sizes = np.zeros(forest.n_trees, dtype=np.int64)
+        sizes = np.zeros(forest.n_trees, dtype=object)  # whole numbers of any size
         for name, key in PER_TREE.items():
             one = getattr(arrays, name)[0, :1].nbytes
-            sizes += one * (n_slots if key is None else arrays.state[key].astype(np.int64))
+            sizes += one * (n_slots if key is None else arrays.state[key].astype(object))
         starts = self.offset + np.concatenate([[0], np.cumsum(sizes)])
         expect(starts[-1] == self.front.size, "the sizes of the trees do not add up to that of the file")
 
+        held = np.zeros(n_slots, dtype=np.uint8)
+        held[forest.table.held_slots()] = 1
+        tame = bool(np.abs(arrays.labels[:n_slots]).max(initial=0.0) < 1e100)
+
         def read(first: int, last: int) -> None:
+            checks = make_checks(
+                n_slots, arrays.cuts.shape[1], arrays.leaves.shape[1], forest.n_features, arrays.values.shape[2]
+            )
             for m in range(first, last):
                 parts = []
                 offset = int(starts[m])
@@ -334,6 +479,10 @@ class _Reader:
                     part = getattr(arrays, name)[m, : n_slots if key is None else arrays.state[m][key]]
                     offset = read_all(self.fd, part.reshape(-1).view(np.uint8), offset)
                     parts.append(part)
-                expect(checksum(*parts) == self.checksums[len(COMMON) + m], f"tree {m} is damaged: its checksum is wrong")
+                expect(
+                    checksum(*parts) == self.checksums[len(COMMON) + m], f"tree {m} is damaged: its checksum is wrong"
+                )
+                wrong = check_tree(arrays, m, held, forest.n_held, forest.budget, tame, checks)
+                expect(wrong == 0, f"tree {m} is not consistent: {WRONG[wrong]}")
 
         run_parts(read, forest.n_trees, joblib.cpu_count() if READS_IN_THREADS else 1, self.front.size)
