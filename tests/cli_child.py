@@ -20,7 +20,9 @@ class Children:
 
     def __init__(self, log: Path) -> None:
         self.log = log
-        self._server = subprocess.Popen([sys.executable, __file__, str(log)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._server = subprocess.Popen(
+            [sys.executable, __file__, str(log)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
         self._read()  # it is ready
 
     def _read(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +35,7 @@ def part(table, start, end):
 
 def encode(encoder, table, borders):
     chunks = []
-    for start, end in zip(borders, borders[1:], strict=False):
+    for start, end in pairwise(borders):
         X = encoder.encode(part(table, start, end))
         encoder.fill(X)
         chunks.append(X)
@@ -51,7 +52,9 @@ def test_gaps_are_filled_by_the_mean_above_whatever_the_chunks():
         expected = value if value is not None else np.mean(above) if above else encoder.columns[0].start
         assert X[i, 0] == pytest.approx(expected, rel=1e-12)
         assert X[i, 1] == (value is None)
-    np.testing.assert_allclose(encode(Encoder.fit(part(table, 0, 50), KINDS), table, [0, 1, 7, 120, 300]), X, rtol=1e-12)
+    np.testing.assert_allclose(
+        encode(Encoder.fit(part(table, 0, 50), KINDS), table, [0, 1, 7, 120, 300]), X, rtol=1e-12
+    )
 
 
 def test_going_on_from_json_is_going_on():
@@ -61,7 +64,14 @@ def test_going_on_from_json_is_going_on():
     again = Encoder.from_json(json.loads(json.dumps(encoder.to_json())))
     np.testing.assert_array_equal(encode(again, table, [100, 200]), encode(encoder, table, [100, 200]))
     assert again.to_json() == encoder.to_json()
-    assert again.names == ["size", "size=(missing)", "whole", "flag", "colour=" + table["colour"][0].as_py(), *again.names[5:]]
+    assert again.names == [
+        "size",
+        "size=(missing)",
+        "whole",
+        "flag",
+        "colour=" + table["colour"][0].as_py(),
+        *again.names[5:],
+    ]
 
 
 def test_prediction_leaves_the_means_alone():
@@ -78,7 +88,9 @@ def test_prediction_leaves_the_means_alone():
 
 
 def test_values_that_come_later():
-    encoder = Encoder.fit({"t": pa.array(["a", "b", None]), "x": pa.array([1.0, 2.0, 3.0])}, {"t": "text", "x": "number"})
+    encoder = Encoder.fit(
+        {"t": pa.array(["a", "b", None]), "x": pa.array([1.0, 2.0, 3.0])}, {"t": "text", "x": "number"}
+    )
     assert encoder.names == ["t=a", "t=b", "t=", "t=(other)", "x"]
     X = encoder.encode({"t": pa.array(["c", None, "b"]), "x": pa.array([None, 5.0, None])})
     encoder.fill(X)

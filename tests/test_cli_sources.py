@@ -201,7 +201,9 @@ def test_matrix_archives(tmp_path):
     rng = np.random.default_rng(0)
     X, y = rng.random((50, 3)), rng.integers(0, 2, 50)
     for order in "CF":
-        np.savez(tmp_path / "m.npz", X=np.array(X, order=order), y=y, feature_names=np.array(["a", "b", "c"]), origin="here")
+        np.savez(
+            tmp_path / "m.npz", X=np.array(X, order=order), y=y, feature_names=np.array(["a", "b", "c"]), origin="here"
+        )
         source = open_source(str(tmp_path / "m.npz"))
         assert source.columns == ["a", "b", "c", "y"]
         rows, _ = read_all(source, {"a": "number", "c": "number", "y": "integer"})
@@ -220,7 +222,8 @@ def test_folders_with_columns_in_their_names(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("columns", "message"), [(["x", "t"], "b.parquet lacks the column 'y'"), (["x", "y", "b"], "b.parquet has a new column, 'b'")]
+    ("columns", "message"),
+    [(["x", "t"], "b.parquet lacks the column 'y'"), (["x", "y", "b"], "b.parquet has a new column, 'b'")],
 )
 def test_folders_whose_columns_change(columns, message, tmp_path):
     pq.write_table(TABLE.select(["x", "y"]), tmp_path / "a.parquet")
@@ -239,3 +242,40 @@ def test_files_of_other_kinds(tmp_path):
     (tmp_path / "short.csv.gz").write_bytes(gzip.compress(as_csv())[:-30])
     with pytest.raises(OSError, match=r"[Tt]runcated"):
         read_all(open_source(str(tmp_path / "short.csv.gz")), TABLE_KINDS)
+
+
+class Endless(io.RawIOBase):
+    """A pipe that gives 40 MB of CSV, made as it is read."""
+
+    def __init__(self) -> None:
+        self.left = 40 << 20
+        self.lines = b'1.5,"a ""b""",2\n' * 4096
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        if self.left == 40 << 20:
+            given = b"x,t,y\n"
+        else:
+            given = self.lines[: len(buffer) // 16 * 16][: max(self.left, 0) // 16 * 16]
+        self.left -= len(given)
+        buffer[: len(given)] = given
+        return len(given)
+
+
+def test_memory_does_not_grow_with_the_data():
+    import tracemalloc
+
+    source = CsvSource(io.BufferedReader(Endless(), 1 << 16), "pipe")
+    rows, most = 0, 0
+    tracemalloc.start()
+    try:
+        for part in source.read({"x": "number", "t": "text", "y": "number"}):
+            rows += part.n_rows
+            most = max(most, pa.total_allocated_bytes())
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert rows > 2_600_000
+    assert peak < 8 << 20 and most < 16 << 20

@@ -17,8 +17,8 @@ from .errors import CommandError
 class Checkpoints:
     """Saves a forest every so many rows or seconds.
 
-    The forest's arrays are copied, and a thread writes the copy while learning goes on. A file is whole or not there at all:
-    see `bspforest.persistence`.
+    The forest's arrays are copied, and a thread writes the copy while learning goes on: the forest is in memory twice. A file
+    is whole or not there at all: see `bspforest.persistence`.
 
     A copy of the process (fork), which would share memory until it changes, was measured and costs more: between two
     checkpoints 10,000 rows touch nearly every page, and a page fault costs ten times what copying the page does.
@@ -35,14 +35,21 @@ class Checkpoints:
         self._error: BaseException | None = None
 
     def due(self, n: int) -> bool:
-        """Whether it is time to save, now that n more rows are learned."""
+        """Whether it is time to save, now that n more rows are learned, and the checkpoint before is written.
+
+        Learning does not wait for a slow disk: checkpoints then come as soon as it lets them.
+        """
         self._since += n
+        if self._writer is not None:
+            if self._writer.is_alive():
+                return False
+            self.wait()
         if self._rows is not None and self._since >= self._rows:
             return True
         return self._seconds is not None and time.monotonic() - self._last >= self._seconds
 
     def start(self, forest: Any, extra: dict[str, Any]) -> None:
-        """Save in the background, once the checkpoint before is written."""
+        """Save in the background."""
         self.wait()
         image = make_image(forest, extra)
         try:

@@ -9,13 +9,15 @@ from pathlib import Path
 from .. import __version__
 
 _FORMATS = """\
-DATA is a CSV file (also .gz, .bz2, .xz, .zst, .lz4), a Parquet file or a folder of them, an Arrow IPC file or a NumPy
-archive (.npz with X and y); "-" is standard input, CSV or an Arrow stream. It is read in blocks, never as a whole."""
+DATA is a CSV file (also .gz, .bz2, .xz, .zst, .lz4), a Parquet file or a folder of them, an Arrow
+IPC file or a NumPy archive (.npz with X and y); "-" is standard input, CSV or an Arrow stream.
+It is read in blocks, never as a whole."""
 
 _COLUMNS = """\
-Numbers and booleans are used as they are. Text columns become one column of 0 and 1 for each of their values in the first
-1,000 rows (at most 32), and one for all others. Missing numbers are filled by the mean so far, with a column that says where
-if the first 1,000 rows have any. Dates are refused: --drop them, or give the parts that matter as numbers."""
+Numbers and booleans are used as they are. Text columns become one column of 0 and 1 for each of
+their values in the first 1,000 rows (at most 32), and one for all others. Missing numbers are
+filled by the mean so far, with a column that says where if the first 1,000 rows have any. Dates
+are refused: --drop them, or give the parts that matter as numbers."""
 
 
 def count(text: str) -> int:
@@ -72,9 +74,10 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add(commands, name: str, summary: str, text: str, examples: str) -> argparse.ArgumentParser:
+def _add(commands, name: str, usage: str, summary: str, text: str, examples: str) -> argparse.ArgumentParser:
     return commands.add_parser(
         name,
+        usage=f"bspforest {name} {usage}".rstrip(),
         help=summary,
         description=f"{summary[0].upper()}{summary[1:]}.\n\n{text}".rstrip(),
         epilog=f"examples:\n{examples}",
@@ -142,7 +145,7 @@ def _add_forest(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--jobs", type=int, metavar="N", help="threads; the result is the same (default: 1)")
 
 
-def _add_progress(parser: argparse._ActionsContainer) -> None:
+def _add_progress(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--progress",
         action=argparse.BooleanOptionalAction,
@@ -154,6 +157,7 @@ def _add_demo(commands) -> argparse.ArgumentParser:
     parser = _add(
         commands,
         "demo",
+        "[--rows N] [--trees N] [-o FILE]",
         "learn a simulated stream, with a table and a picture",
         "Every row is predicted and then learned, beside a Mondrian forest and a batch forest.",
         "  bspforest demo\n  bspforest demo --rows 5000 --trees 20",
@@ -179,12 +183,11 @@ def _add_evaluate(commands) -> argparse.ArgumentParser:
     parser = _add(
         commands,
         "evaluate",
+        "DATA --target COL [options]",
         "predict every row of a stream, then learn it, and score the predictions",
-        "Rows are taken in order, in chunks: all rows of a chunk are predicted, then all are learned (--chunk-rows 1 is row by\n"
-        "row, and slower). The first chunk is only learned. Baselines see exactly the same.\n\n"
-        + _FORMATS
-        + "\n\n"
-        + _COLUMNS,
+        "Rows are taken in order, in chunks: all rows of a chunk are predicted, then all are learned\n"
+        "(--chunk-rows 1 is row by row, and slower). The first chunk is only learned. Baselines see exactly\n"
+        "the same. Ctrl-C ends it with the scores so far.\n\n" + _FORMATS + "\n\n" + _COLUMNS,
         "  bspforest evaluate electricity.csv --target class\n"
         "  bspforest evaluate flights.parquet --target delay --against mondrian,batch-rf-every-10000 --plot delay.png\n"
         "  zcat log.csv.gz | bspforest evaluate - --target status --classes ok,slow,failed --window 10000 --json scores.json",
@@ -228,17 +231,16 @@ def _add_learn(commands) -> argparse.ArgumentParser:
     parser = _add(
         commands,
         "learn",
+        "DATA --target COL --model FILE [--resume | --append | --overwrite] [options]",
         "learn a stream into a model file",
-        "The model is saved at the end, at checkpoints, and when the command is interrupted (Ctrl-C, SIGTERM). After any\n"
-        "interruption, a power cut included, the same command with --resume goes on at the right row: every row is learned\n"
-        "exactly once, and the model is the same as without the interruption. --resume also learns what a file has grown by.\n\n"
-        + _FORMATS
-        + "\n\n"
-        + _COLUMNS,
+        "The model is saved at the end, at checkpoints, and when the command is interrupted (Ctrl-C, SIGTERM).\n"
+        "After any interruption, a power cut included, the same command with --resume goes on at the right\n"
+        "row: every row is learned exactly once, and the model is the same as without the interruption.\n"
+        "--resume also learns what a file has grown by.\n\n" + _FORMATS + "\n\n" + _COLUMNS,
         "  bspforest learn flights.csv --target delay --model delay.bsp\n"
         "  bspforest learn flights.csv --target delay --model delay.bsp --resume\n"
         "  bspforest learn february.csv --target delay --model delay.bsp --append\n"
-        "  kafkacat ... | bspforest learn - --target class --classes a,b --model live.bsp --window 100000",
+        "  tail -n +1 -f log.csv | bspforest learn - --target class --classes a,b --model live.bsp --window 100000",
     )
     parser.add_argument("data", metavar="DATA")
     parser.add_argument("--model", type=Path, required=True, metavar="FILE", help="the model file to write")
@@ -259,7 +261,7 @@ def _add_learn(commands) -> argparse.ArgumentParser:
         help="save every S seconds (default: 60, unless --checkpoint-rows)",
     )
     group.add_argument("--chunk-rows", type=count, metavar="N", help="rows learned at a time (default: 1000)")
-    _add_progress(group)
+    _add_progress(parser)
     _add_columns(parser)
     _add_forest(parser)
     _add_reading(parser)
@@ -270,9 +272,10 @@ def _add_predict(commands) -> argparse.ArgumentParser:
     parser = _add(
         commands,
         "predict",
+        "FILE DATA [-o OUT] [options]",
         "predict the rows of a stream with a saved model",
-        "One row out for each row in, in order. The columns must be those the model was learned from; the target may be there\n"
-        "or not.\n\n" + _FORMATS,
+        "One row out for each row in, in order. The columns must be those the model was learned from; the\n"
+        "target may be there or not.\n\n" + _FORMATS,
         "  bspforest predict delay.bsp new.csv > predictions.csv\n"
         "  bspforest predict delay.bsp new.csv --std --quantiles 0.05,0.95 --keep flight_id -o predictions.parquet\n"
         "  cat new.csv | bspforest predict class.bsp - --proba",
@@ -312,9 +315,10 @@ def _add_forget(commands) -> argparse.ArgumentParser:
     parser = _add(
         commands,
         "forget",
+        "FILE (--ids A,B-C,... | --ids-from FILE) [-o OUT]",
         "remove rows from a model, exactly",
-        "What is left is distributed as if the rows had never been learned. Rows are counted from 0 in the order in which they\n"
-        "were learned; rows that were skipped as malformed do not count.",
+        "What is left is distributed as if the rows had never been learned. Rows are counted from 0 in the\n"
+        "order in which they were learned; rows that were skipped as malformed do not count.",
         "  bspforest forget delay.bsp --ids 3,17,100-199\n  bspforest forget delay.bsp --ids-from rows.txt -o smaller.bsp",
     )
     parser.add_argument("model", type=Path, metavar="FILE", help="the model, changed in place unless -o is given")
@@ -332,6 +336,7 @@ def _add_info(commands) -> argparse.ArgumentParser:
     parser = _add(
         commands,
         "info",
+        "FILE [--json]",
         "say what a model file holds",
         "Only the head of the file is read.",
         "  bspforest info delay.bsp\n  bspforest info delay.bsp --json | jq .rows",
@@ -345,8 +350,10 @@ def _add_plot(commands) -> argparse.ArgumentParser:
     parser = _add(
         commands,
         "plot",
+        "FILE --dims A B -o OUT [--at NAME=X ...]",
         "draw what a model predicts over two of its features",
-        "The prediction, and beside it how sure the model is. All other features are held at their medians, or at values given.",
+        "The prediction, and beside it how sure the model is. All other features are held at their medians,\n"
+        "or at values given.",
         "  bspforest plot delay.bsp --dims distance dep_time -o delay.png\n"
         "  bspforest plot delay.bsp --dims distance dep_time --at month=7 --at carrier=AA=1 -o july.png",
     )

@@ -61,5 +61,5 @@ def _open_stream(stream: BinaryIO, name: str, delimiter: str | None, header: boo
 
 def _unpack(stream: BinaryIO, codec: str) -> BinaryIO:
     if codec == "xz":
-        return cast(BinaryIO, lzma.open(stream))  # noqa: SIM115 it lives as long as its reader
+        return cast(BinaryIO, lzma.open(stream))
     return pa.CompressedInputStream(pa.PythonFile(stream), codec)

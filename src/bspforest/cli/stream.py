@@ -222,7 +222,9 @@ def _notes(first: dict[str, pa.Array], encoder: Encoder) -> list[str]:
                 f"{len(column.categories)} most frequent are told apart (--drop {name} if it is a name or a number)"
             )
         if column.kind == TEXT and 0 < len(odd) < 0.5 * len(values):
-            notes.append(f"Column {name!r}: text, for {odd[0].as_py()!r} is no number (--number {name} if that is a mistake)")
+            notes.append(
+                f"Column {name!r}: text, for {odd[0].as_py()!r} is no number (--number {name} if that is a mistake)"
+            )
         if column.kind == NUMBER and len(odd):
             notes.append(f"Column {name!r}: numbers, and {odd[0].as_py()!r} is a mistake (--text {name} if it is not)")
     return notes
