@@ -245,17 +245,17 @@ def test_files_of_other_kinds(tmp_path):
 
 
 class Endless(io.RawIOBase):
-    """A pipe that gives 40 MB of CSV, made as it is read."""
+    """A pipe that gives 8 MB of CSV, made as it is read."""
 
     def __init__(self) -> None:
-        self.left = 40 << 20
+        self.left = 8 << 20
         self.lines = b'1.5,"a ""b""",2\n' * 4096
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer) -> int:
-        if self.left == 40 << 20:
+        if self.left == 8 << 20:
             given = b"x,t,y\n"
         else:
             given = self.lines[: len(buffer) // 16 * 16][: max(self.left, 0) // 16 * 16]
@@ -277,5 +277,5 @@ def test_memory_does_not_grow_with_the_data():
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert rows > 2_600_000
-    assert peak < 8 << 20 and most < 16 << 20
+    assert rows > 500_000
+    assert peak < 2 << 20 and most < 2 << 20

@@ -62,7 +62,7 @@ class Ticker:
 def format_number(value: float) -> str:
     """Four digits that matter; a dash for a score that does not exist.
 
-    >>> [format_number(value) for value in (0.91237, 1234.5, 12.3456, 0.0000123, float("nan"))]
+    >>> [format_number(value) for value in (0.91237, 1234.6, 12.3456, 0.0000123, float("nan"))]
     ['0.9124', '1,235', '12.35', '1.23e-05', '–']
     """
     if math.isnan(value):
