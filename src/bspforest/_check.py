@@ -166,7 +166,7 @@ def check_time(tree, v, t0, budget):
     if not node.time >= t0:
         return BAD_TIME
     if node.right == NOTHING:
-        if node.time <= budget and node.time < math.inf or (tree.redraw and node.time < math.inf):
+        if node.time < math.inf and (node.time <= budget or tree.redraw):
             return BAD_TIME
     elif not node.time <= budget:
         return BAD_TIME

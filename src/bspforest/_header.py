@@ -6,7 +6,7 @@ import json
 import math
 import platform
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -45,12 +45,11 @@ class ModelFileError(ValueError):
 
 def encode(value: Any, name: str) -> Any:
     """A value as JSON that `decode` turns back into the same value, or an error that calls it ``name``."""
-    if value is None or isinstance(value, (bool, str)):
+    if isinstance(value, np.generic) and value.dtype.kind in "biuf" and value.dtype.itemsize <= 8:
+        value = value.item()
+    if value is None or isinstance(value, bool | str | int):
         return value
-    if isinstance(value, (np.bool_, np.integer, int)):
-        return value.item() if isinstance(value, np.generic) else int(value)
-    if isinstance(value, (float, np.floating)) and not isinstance(value, np.longdouble):
-        value = float(value)
+    if isinstance(value, float):
         return value if math.isfinite(value) else {"float": repr(value)}
     if isinstance(value, tuple):
         return {"tuple": [encode(part, name) for part in value]}
@@ -59,7 +58,7 @@ def encode(value: Any, name: str) -> Any:
     if isinstance(value, np.ndarray):
         return encode_array(value, name)
     if isinstance(value, np.random.RandomState):
-        kind, *state = value.get_state(legacy=True)
+        kind, *state = cast(tuple[Any, ...], value.get_state(legacy=True))
         if kind == "MT19937":
             return {"RandomState": encode([state[0], int(state[1]), int(state[2]), float(state[3])], name)}
     if callable(value):
@@ -108,7 +107,7 @@ def decode_array(value: dict[str, Any]) -> np.ndarray:
     size = dtype.itemsize if dtype.kind == "U" else 0
     longest = max((len(entry) for entry in entries if isinstance(entry, str)), default=0)
     expect(dtype.kind in "biufUO" and size <= 4 * max(longest, 1), f"the header has an array of type {dtype}")
-    kinds = {"b": bool, "i": int, "u": int, "f": (int, float), "U": str, "O": str}[dtype.kind]
+    kinds: Any = {"b": bool, "i": int, "u": int, "f": (int, float), "U": str, "O": str}[dtype.kind]
     expect(all(isinstance(entry, kinds) for entry in entries), f"an array in the header is not of its type {dtype}")
     return np.array(entries, dtype=dtype).reshape([whole(n, "a shape in the header") for n in shape])
 
@@ -256,7 +255,7 @@ def make_estimator(header: dict[str, Any]) -> BSPForest:
         raise ModelFileError(f"a parameter is wrong: {error}") from None
     expect(not callable(estimator.budget), "budget is a function")
     if estimator.n_jobs is not None:
-        whole(estimator.n_jobs, "n_jobs", -MOST_THREADS, MOST_THREADS)
+        expect(whole(estimator.n_jobs, "n_jobs", -MOST_THREADS, MOST_THREADS) != 0, "n_jobs is 0")
     shape = entry(header, "forest", dict)
     d, n_classes = shape["n_features"], whole(shape.get("n_classes"), "n_classes")
     estimator.n_features_in_ = d
@@ -292,7 +291,7 @@ def _make_forest(header: dict[str, Any]) -> OnlineForest:
     d = header["n_features"]
     budget_of = entry(header, "budget_of", dict)
     expect(len(budget_of) == 1 and budget_of.keys() <= {"minimax", "constant"}, "the kind of budget is unknown")
-    scaling, window = header.get("scaling"), header.get("window")
+    scaling, window = entry(header, "scaling", (str, type(None))), header.get("window")
     expect(scaling in (None, "minmax", "range"), f"scaling is {str(scaling)[:50]!r}")
     cuts = entry(header, "cuts", str)
     expect(cuts in FAMILIES, f"cuts is {cuts[:50]!r}, one of {', '.join(FAMILIES)} is expected")

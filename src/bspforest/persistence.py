@@ -275,7 +275,7 @@ def _read_front(fd: int) -> _Front:
     read_all(fd, text, PREAMBLE.size)
     expect(checksum(np.frombuffer(text, np.uint32)) == header_sum, "the header is damaged: its checksum is wrong")
     header = parse(bytes(text))
-    expect(isinstance(header.get("extra"), (dict, type(None))), "extra in the header is not an object")
+    entry(header, "extra", (dict, type(None)))
     return _Front(header, n_blocks, table_at, table_sum, size)
 
 
@@ -450,8 +450,10 @@ class _Reader:
             total <= MOST_SPREAD * self.front.size + ALWAYS_FINE,
             f"the trees would take {total:,} bytes of memory, far more than the {self.front.size:,} of the file",
         )
-        arrays = {name: np.empty(shape, dtype=getattr(old, name).dtype) for name, shape in shapes.items()}
-        held = {name: common[name] if n_slots else getattr(old, name) for name in ("rows", "labels")}
+        arrays: dict[str, Any] = {
+            name: np.empty(shape, dtype=getattr(old, name).dtype) for name, shape in shapes.items()
+        }
+        held: dict[str, Any] = {name: common[name] if n_slots else getattr(old, name) for name in ("rows", "labels")}
         return old._replace(state=state, **arrays, **held)
 
     def _read_trees(self, forest: OnlineForest, n_slots: int) -> None:

@@ -1,0 +1,242 @@
+"""Model files damaged and forged in every way. Run as a program, see test_persistence.py: a crash must not end the tests.
+
+Every file must end in a `ModelFileError`, or in the forest that was saved. Files forged with care, checksums right, may also end
+in another forest that is one: it is then used until nothing is left of it, which would crash if it were not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import warnings
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from bspforest import BSPForestClassifier, BSPForestRegressor, ModelFileError, load
+from bspforest._layout import NOTHING
+from bspforest.persistence import COMMON, PER_TREE, PREAMBLE, Image, make_image, write_image
+
+KINDS = [("pairs", "exact", 0), ("axes", "exact", 3), ("isotropic", "exact", 0), ("pairs", "redraw", 3)]
+
+
+def make_forest(cuts: str, refinement: str, n_classes: int, n: int = 120):
+    """A forest with something of everything: free records, forgotten rows, pending cuts, ties."""
+    rng = np.random.default_rng(3)
+    X = np.round(rng.random((n, 3)), 2)
+    y = rng.integers(0, n_classes or 9, n)
+    kind = BSPForestClassifier if n_classes else BSPForestRegressor
+    forest = kind(3, cuts=cuts, refinement=refinement, budget_scale=0.7, random_state=1)
+    forest.fit(X[:80], y[:80])
+    for k in range(80, n):
+        forest.partial_fit(X[k : k + 1], y[k : k + 1])
+    return forest.forget(rng.choice(n, n // 3, replace=False))
+
+
+def copy_image(forest) -> Image:
+    image = make_image(forest, {"note": "hello"})
+    return Image(image.header, [[array.copy() for array in block] for block in image.blocks])
+
+
+def array_of(image: Image, name: str, m: int = 0) -> np.ndarray:
+    if name in COMMON:
+        return image.blocks[COMMON.index(name)][0]
+    return image.blocks[len(COMMON) + m][list(PER_TREE).index(name)]
+
+
+def with_header(image: Image, change) -> Image:
+    header = json.loads(image.header)
+    change(header)
+    data = json.dumps(header).encode()
+    return Image(data + b" " * (-len(data) % 8), image.blocks)
+
+
+def same(a, b) -> bool:
+    """Are two forests one, in all that is in use? Files hold it all."""
+    one, other = make_image(a, None), make_image(b, None)
+    return all(
+        x.tobytes() == y.tobytes()
+        for p, q in zip(one.blocks, other.blocks, strict=True)
+        for x, y in zip(p, q, strict=True)
+    )
+
+
+def use_up(forest) -> None:
+    """Ask, learn and forget until nothing is left."""
+    rng = np.random.default_rng(0)
+    d = forest.n_features_in_
+    forest.verbose = 0
+    y = getattr(forest, "classes_", np.arange(3))
+    for n in (1, 40):
+        X = rng.random((n, d)) * 1.5
+        if forest.n_samples_:
+            forest.predict(X)
+            forest.apply(X)
+        forest.partial_fit(X, y[rng.integers(0, len(y), n)])
+    for _ in range(4):
+        held = forest._forest.table.held_ids()
+        forest.forget(rng.permutation(held)[: len(held) // 2])
+        forest.partial_fit(rng.random((2, d)), y[:2])
+    forest.forget(forest._forest.table.held_ids())
+
+
+class Judge:
+    """Loads files and counts what became of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "model.bsp"
+        self.refused = self.same = self.used = 0
+        self.failures: list[str] = []
+
+    def judge(self, what: str, original, must_fail: bool = False, may_differ: bool = False) -> None:
+        try:
+            forest = load(self.path)
+        except ModelFileError as error:
+            self.refused += 1
+            if str(self.path) not in str(error) or len(str(error)) > 1000:
+                self.failures.append(f"{what}: is told in a strange way: {error}")
+            return
+        except Exception as error:
+            self.failures.append(f"{what}: {type(error).__name__}: {error}")
+            return
+        if must_fail:
+            self.failures.append(f"{what}: was loaded")
+        elif may_differ:
+            self.used += 1
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                try:
+                    use_up(forest)
+                except Exception as error:
+                    self.failures.append(f"{what}: then {type(error).__name__}: {error}")
+        elif same(forest, original):
+            self.same += 1
+        else:
+            self.failures.append(f"{what}: gave another forest")
+
+    def bytes(self, what: str, data: bytes, original) -> None:
+        self.path.write_bytes(data)
+        self.judge(what, original)
+
+    def image(self, what: str, image: Image, original, **how) -> None:
+        write_image(image, self.path, overwrite=True)
+        self.judge(what, original, **how)
+
+
+def damage(judge: Judge, forest, rng: np.random.Generator) -> None:
+    """Bits flipped in every region, the file cut off at every boundary."""
+    forest.save(judge.path)
+    good = judge.path.read_bytes()
+    image = make_image(forest, None)
+    sizes = [PREAMBLE.size, len(image.header), 8 * len(image.blocks), *(a.nbytes for b in image.blocks for a in b)]
+    ends = np.cumsum(sizes)
+    places = [*range(PREAMBLE.size)]
+    for start, end in pairwise(ends.tolist()):
+        places += [
+            start,
+            (start + end) // 2,
+            max(end - 1, start),
+            *rng.integers(start, max(end, start + 1), 6).tolist(),
+        ]
+    for at in [p for p in places if p < len(good)]:
+        bad = bytearray(good)
+        bad[at] ^= 1 << rng.integers(8)
+        judge.bytes(f"bit flipped in byte {at}", bytes(bad), forest)
+    for at in {0, *(int(e) + k for e in ends for k in (-1, 0, 1)), *rng.integers(0, len(good), 30).tolist()}:
+        judge.bytes(f"cut off at {at}", good[: max(at, 0)], forest)
+    judge.bytes("one byte more", good + b"\0", forest)
+    judge.bytes("zeros", bytes(len(good)), forest)
+    judge.bytes("noise", rng.bytes(len(good)), forest)
+    a, b = sorted(rng.integers(0, len(good), 2).tolist())
+    judge.bytes("a page lost", good[:a] + bytes(b - a) + good[b:], forest)
+
+
+ABSURD = (
+    -1,
+    0,
+    1,
+    2**31 - 1,
+    2**31,
+    2**62,
+    2**70,
+    1e308,
+    "x",
+    None,
+    True,
+    [],
+    {},
+    [1] * 9,
+    {"float": "nan"},
+    {"float": "inf"},
+)
+
+
+def forge_headers(judge: Judge, forest) -> None:
+    image = copy_image(forest)
+    header = json.loads(image.header)
+    for part in ("forest", "parameters"):
+        for key in header[part]:
+            for value in ABSURD:
+                forged = with_header(image, lambda h, p=part, k=key, v=value: h[p].__setitem__(k, v))
+                judge.image(f"{part}: {key}={value!r}", forged, forest, may_differ=True)
+            forged = with_header(image, lambda h, p=part, k=key: h[p].pop(k))
+            judge.image(f"{part} without {key}", forged, forest, may_differ=True)
+    for key in header:
+        for value in ABSURD:
+            judge.image(
+                f"{key}={value!r}",
+                with_header(image, lambda h, k=key, v=value: h.__setitem__(k, v)),
+                forest,
+                may_differ=True,
+            )
+        judge.image(f"without {key}", with_header(image, lambda h, k=key: h.pop(k)), forest, may_differ=True)
+    for text in ("[" * 100_000, "{}", "[]", "1", '{"a": NaN}', "9" * 10_000, "\\", '"\\ud800"'):
+        judge.image(
+            f"header {text[:9]}", Image(text.encode() + b" " * (-len(text) % 8), image.blocks), forest, must_fail=True
+        )
+
+
+def forge_arrays(judge: Judge, forest, rng: np.random.Generator, n: int) -> None:
+    """Any number in any array replaced by another, checksums right."""
+    nasty = {
+        "i": [0, -1, 1, -2, 5, 2**31 - 1, NOTHING, NOTHING + 1],
+        "u": [0],
+        "f": [np.nan, np.inf, -np.inf, 0.0, -1.0, 1e300, 1e-300, 0.5, 2.0],
+    }
+    for _ in range(n):
+        image = copy_image(forest)
+        block = image.blocks[rng.integers(len(image.blocks))]
+        array = block[rng.integers(len(block))]
+        if not array.size:
+            continue
+        flat = array.reshape(-1)
+        at = rng.integers(len(flat))
+        field = rng.choice(array.dtype.names) if array.dtype.names else None
+        target = flat[field] if field else flat
+        if rng.random() < 0.2:  # two entries exchanged
+            to = rng.integers(len(flat))
+            target[at], target[to] = target[to].copy(), target[at].copy()
+        else:
+            with np.errstate(over="ignore"):
+                target[at] = rng.choice(nasty[target.dtype.kind])
+        judge.image(f"forged {field or array.dtype} {at}: {target[at]}", image, forest, may_differ=True)
+
+
+def main() -> None:
+    os.fsync = lambda fd: None  # what is tested here is reading
+    rng = np.random.default_rng(int(sys.argv[1]))
+    with tempfile.TemporaryDirectory() as folder:
+        judge = Judge(Path(folder))
+        for kind in KINDS:
+            forest = make_forest(*kind)
+            damage(judge, forest, rng)
+            forge_arrays(judge, forest, rng, int(sys.argv[2]))
+        forge_headers(judge, make_forest(*KINDS[1]))
+    print(json.dumps({"refused": judge.refused, "same": judge.same, "used": judge.used, "failures": judge.failures}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,526 @@
+"""Model files: what is loaded is what was saved, and goes on as it would have; whatever else is in a file is refused."""
+
+from __future__ import annotations
+
+import errno
+import json
+import multiprocessing
+import os
+import pickle
+import resource
+import stat
+import subprocess
+import sys
+import threading
+import time
+from itertools import count
+from pathlib import Path
+
+import hostile
+import numpy as np
+import pandas as pd
+import pytest
+from hostile import array_of, copy_image, make_forest, same, with_header
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from test_invariants import check
+
+import bspforest
+from bspforest import BSPForestClassifier, BSPForestRegressor, ModelFileError
+from bspforest._layout import NOTHING
+from bspforest.persistence import Saver, load_with_extra, read_header, save, write_image
+
+HERE = Path(__file__).parent
+
+
+def stream(n, d=3, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.random((n, d)), rng.integers(0, 3, n)
+
+
+def round_trip(forest, tmp_path):
+    forest.save(tmp_path / "model.bsp")
+    return bspforest.load(tmp_path / "model.bsp")
+
+
+def assert_same(a, b):
+    assert same(a, b)
+    assert a._forest.budget == b._forest.budget
+    assert a._forest.table.held_ids().tolist() == b._forest.table.held_ids().tolist()
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What is loaded is what was saved
+
+steps = st.lists(
+    st.tuples(st.sampled_from(["learn", "learn", "one", "forget"]), st.integers(1, 25)), min_size=1, max_size=5
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    before=steps,
+    after=steps,
+    cuts=st.sampled_from(["pairs", "axes", "isotropic"]),
+    d=st.integers(1, 3),
+    refinement=st.sampled_from(["exact", "exact", "redraw"]),
+    classes=st.booleans(),
+    window=st.sampled_from([None, 12]),
+    scaling=st.sampled_from(["minmax", None, (-1.0, 2.0)]),
+    budget=st.sampled_from(["minimax", 3.0, float("inf")]),
+    grid=st.sampled_from([3, 10**6]),
+    seed=st.integers(0, 10**6),
+)
+def test_load_and_continue_equals_continue(
+    tmp_path_factory, before, after, cuts, d, refinement, classes, window, scaling, budget, grid, seed
+):
+    rng = np.random.default_rng(seed)
+    kind = BSPForestClassifier if classes else BSPForestRegressor
+    forest = kind(
+        3,
+        cuts=cuts,
+        refinement=refinement,
+        window=window,
+        scaling=scaling,
+        budget=budget,
+        random_state=seed,
+        min_samples_split=3,
+    )
+
+    def run(forest, steps, rng):
+        for step, n in steps:
+            if step == "forget":
+                held = forest._forest.table.held_ids()
+                forest.forget(rng.choice(held, min(n, len(held)), replace=False))
+                continue
+            n = 1 if step == "one" else n
+            X = rng.integers(0, grid, (n, d)) / grid + (rng.random() < 0.1) * 3.0
+            more = {"classes": range(4)} if classes else {}
+            w = rng.integers(0, 3, n) + (np.arange(n) == 0)
+            forest.partial_fit(X, rng.integers(0, 4, n), sample_weight=w, **more)
+
+    run(forest, [("learn", 9), *before], rng)
+    loaded = round_trip(forest, tmp_path_factory.mktemp("model"))
+    assert_same(forest, loaded)
+    state = rng.bit_generator.state
+    run(forest, after, rng)
+    rng.bit_generator.state = state
+    run(loaded, after, rng)
+    assert_same(forest, loaded)
+    check(loaded._forest)
+
+
+@pytest.mark.parametrize("chunk", [1, 100, 1000])
+def test_a_longer_stream_grows_alike(tmp_path, chunk):
+    X, y = stream(3000, d=5)
+    forest = BSPForestRegressor(4, window=1500, random_state=0).fit(X[:1000], y[:1000])
+    other = round_trip(forest, tmp_path)
+    for start in range(1000, 1000 + 2 * max(chunk, 500), chunk):
+        part = slice(start, start + chunk)
+        forest.partial_fit(X[part] * 1.5, y[part])
+        other.partial_fit(X[part] * 1.5, y[part])
+    assert_same(forest, other)
+    np.testing.assert_array_equal(forest.predict(X), other.predict(X))
+
+
+LABELS = [
+    np.array([3, -1, 7]),
+    np.array([3, 1, 7], dtype=np.uint8),
+    np.array([1.0, 2.0, -3.0]),
+    np.array([1.0, 2.0, -3.0], dtype=np.float32),
+    np.array([False, True, True]),
+    np.array(["a", "ß", "long label"]),
+    np.array(["b", "\ud800 half", "c"], dtype=object),
+]
+
+
+@pytest.mark.parametrize("labels", LABELS, ids=lambda labels: str(labels.dtype))
+def test_labels_of_any_type(tmp_path, labels):
+    X, y = stream(60)
+    forest = BSPForestClassifier(3, random_state=0).fit(X, labels[y])
+    loaded = round_trip(forest, tmp_path)
+    assert loaded.classes_.dtype == forest.classes_.dtype
+    assert loaded.classes_.tolist() == forest.classes_.tolist()
+    assert loaded.predict(X).tolist() == forest.predict(X).tolist()
+    loaded.partial_fit(X, labels[y])
+
+
+def test_parameters_features_and_extra(tmp_path):
+    X, y = stream(60)
+    parameters = {
+        "n_estimators": np.int64(2),
+        "budget": np.float64(np.inf),
+        "scaling": ([0.0, 0.0, 0.5], np.ones(3)),
+        "n_jobs": -1,
+        "random_state": np.random.RandomState(5),
+        "voting": "hard",
+    }
+    forest = BSPForestClassifier(**parameters).fit(pd.DataFrame(X, columns=["a", "b", "ü"]), y)
+    extra = {"columns": ["a", 1.5, None, {"x": True}]}
+    save(forest, tmp_path / "m", extra=extra)
+    loaded, found = load_with_extra(tmp_path / "m")
+    assert found == extra
+    assert loaded.feature_names_in_.tolist() == ["a", "b", "ü"]
+    assert {k: str(v) for k, v in loaded.get_params().items() if k != "random_state"} == {
+        k: str(v) for k, v in forest.get_params().items() if k != "random_state"
+    }
+    # A later fit draws from the random state where it was left.
+    again = [f.set_params(scaling="minmax").fit(X, y) for f in (forest, loaded)]
+    assert_same(*again)
+    header = read_header(tmp_path / "m")
+    assert header["format"] == 1 and header["estimator"] == "BSPForestClassifier" and header["extra"] == extra
+    assert header["forest"]["n_seen"] == 60 and header["forest"]["n_features"] == 3
+    assert set(header["versions"]) == {"python", "numpy", "numba", "scikit-learn"}
+
+
+def test_a_forest_that_holds_nothing(tmp_path):
+    X, y = stream(20)
+    forest = BSPForestRegressor(3, random_state=0).fit(X, y).forget(range(20))
+    loaded = round_trip(forest, tmp_path)
+    assert (loaded.n_samples_, loaded.n_samples_seen_) == (0, 20)
+    assert_same(forest.partial_fit(X, y), loaded.partial_fit(X, y))
+
+
+def test_forgotten_rows_leave_no_trace(tmp_path):
+    X, y = stream(300)
+    y = y.astype(float)
+    X[7], y[7] = [0.123456789, 0.987654321, 0.555555555], 12345.678
+    forest = BSPForestRegressor(5, scaling=None, random_state=0).fit(X, y)
+    path = tmp_path / "m"
+    secrets = [np.float64(v).tobytes() for v in (*X[7], y[7])] + [np.float32(12345.678).tobytes()]
+    forest.save(path)
+    assert all(s in path.read_bytes() for s in secrets[:4])
+    forest.forget([7]).save(path)
+    assert not any(s in path.read_bytes() for s in secrets)
+
+
+@pytest.mark.parametrize("kind", hostile.KINDS, ids=str)
+def test_pickle_and_skops(kind):
+    skops = pytest.importorskip("skops.io")
+    forest = make_forest(*kind)
+    data = skops.dumps(forest)
+    trusted = skops.get_untrusted_types(data=data)
+    assert all(name.startswith("bspforest.") for name in trusted), trusted
+    X, y = stream(50)
+    copies = [pickle.loads(pickle.dumps(forest)), skops.loads(data, trusted=trusted)]
+    forest.partial_fit(X, y)
+    for copy in copies:
+        assert_same(copy.partial_fit(X, y), forest)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What cannot be saved
+
+
+def refuses(tmp_path, forest, error, match, **kw):
+    path = tmp_path / "m"
+    path.write_bytes(b"old")
+    with pytest.raises(error, match=match):
+        save(forest, path, **kw)
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["m"]
+
+
+def test_what_cannot_be_saved_is_said_before_writing(tmp_path):
+    X, y = stream(30)
+    forest = BSPForestRegressor(2).fit(X, y)
+    refuses(tmp_path, BSPForestRegressor(), NotFittedError, "not fitted")
+    refuses(tmp_path, BSPForestRegressor(2, budget=np.sqrt).fit(X, y), ValueError, "budget is a function")
+    changed = BSPForestRegressor(2, budget=np.sqrt).fit(X, y).set_params(budget="minimax")
+    refuses(tmp_path, changed, ValueError, "budget is a function")
+    refuses(tmp_path, forest, ValueError, "JSON", extra={"a": np.arange(3)})
+    refuses(tmp_path, forest, ValueError, "JSON", extra={"a": float("nan")})
+    refuses(tmp_path, forest, ValueError, "unchanged", extra={1: "a"})
+    refuses(tmp_path, forest, TypeError, "dict", extra=[1])
+    refuses(tmp_path, forest, FileExistsError, "exists", overwrite=False)
+    dates = BSPForestClassifier(2).fit(X, y)
+    dates.classes_ = np.array(["2020", "2021", "2022"], dtype="M8[Y]")
+    refuses(tmp_path, dates, ValueError, "classes_ is an array of")
+    refuses(tmp_path, type("Mine", (BSPForestRegressor,), {})(2).fit(X, y), TypeError, "Mine")
+
+
+def test_paths(tmp_path):
+    X, y = stream(30)
+    forest = BSPForestRegressor(2, random_state=0).fit(X, y)
+    forest.save(str(tmp_path / "a"), overwrite=False)
+    with pytest.raises(FileExistsError):
+        forest.save(tmp_path / "a", overwrite=False)
+    os.chmod(tmp_path / "a", 0o640)
+    (tmp_path / "link").symlink_to("a")
+    forest.save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink() and stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o640
+    with pytest.raises(FileNotFoundError):
+        forest.save(tmp_path / "missing" / "a")
+    with pytest.raises(FileNotFoundError):
+        bspforest.load(tmp_path / "missing")
+    with pytest.raises(IsADirectoryError):
+        forest.save(tmp_path)
+    (tmp_path / "text").write_text("not a model\n" * 20)
+    with pytest.raises(ModelFileError, match="not a bspforest model file"):
+        bspforest.load(tmp_path / "text")
+    assert sorted(os.listdir(tmp_path)) == ["a", "link", "text"]
+
+
+def test_a_later_format_is_told(tmp_path):
+    forest = make_forest(*hostile.KINDS[0])
+    forest.save(tmp_path / "m")
+    data = bytearray((tmp_path / "m").read_bytes())
+    data[8] = 2
+    (tmp_path / "m").write_bytes(data)
+    with pytest.raises(ModelFileError, match="format 2; this version of bspforest reads format 1"):
+        bspforest.load(tmp_path / "m")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Damaged and forged files
+
+
+def test_damaged_and_forged_files():
+    """In a process of its own, so that a crash is seen; and with a limit of memory, so that an absurd allocation is."""
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", str(HERE / "hostile.py"), "0", "60"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30, 8 * 2**30)),
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    result = json.loads(done.stdout)
+    assert result["failures"] == []
+    assert result["refused"] > 1500 and result["used"] > 50
+
+
+def leaf_with(image, least):
+    leaves = array_of(image, "leaves")
+    return int(np.flatnonzero(leaves["n_points"] >= least)[0])
+
+
+def forge_cycle(image):
+    cuts, state = array_of(image, "cuts"), array_of(image, "state")
+    cuts["left"][state["root"][0]] = state["root"][0]
+
+
+def forge_shared_leaf(image):
+    cuts = array_of(image, "cuts")
+    v = int(np.flatnonzero((cuts["right"] < 0) & (cuts["right"] != NOTHING) & (cuts["left"] >= 0))[0])
+    w = int(np.flatnonzero((cuts["right"] < 0) & (cuts["right"] != NOTHING) & (np.arange(len(cuts)) != v))[0])
+    cuts["right"][w] = cuts["right"][v]
+
+
+def forge_ring(image):
+    k = leaf_with(image, 2)
+    last = array_of(image, "leaves")["last"][k]
+    array_of(image, "links")[last] = last
+
+
+def forge_side(image):
+    """A cut moved to the other side of its points: the children no longer partition their parent."""
+    cuts, root = array_of(image, "cuts"), array_of(image, "state")["root"][0]
+    cuts["p"][root] += 0.2
+
+
+def forge_pending(image):
+    queue, cuts = array_of(image, "queue"), array_of(image, "cuts")
+    cuts["p"][queue["cut"][0]] = 1e6
+
+
+def forge_heap(image):
+    """Two entries of the queue exchanged, with their leaves: all agrees but the order."""
+    queue, leaves = array_of(image, "queue"), array_of(image, "leaves")
+    queue[[0, len(queue) - 1]] = queue[[len(queue) - 1, 0]]
+    leaves["due"][queue["leaf"]] = np.arange(len(queue))
+
+
+def forge_box(image):
+    cuts, boxes = array_of(image, "cuts"), array_of(image, "boxes")
+    root = array_of(image, "state")["root"][0]
+    boxes[root, 1] += 0.01
+    for side, k in (("i", cuts["i"][root]), ("j", cuts["j"][root])):
+        cuts[f"high_{side}"][root] = boxes[root, 1, k]
+
+
+FORGERIES = {
+    "cycle": (forge_cycle, "refers to a record"),
+    "shared leaf": (forge_shared_leaf, "not consistent"),
+    "child out of range": (lambda i: array_of(i, "cuts")["left"].__setitem__(0, 2**30), "refers to a record"),
+    "ring": (forge_ring, "ring"),
+    "link out of range": (lambda i: array_of(i, "links").__setitem__(slice(None), 2**30), "ring"),
+    "count": (lambda i: array_of(i, "leaves")["n_points"].__setitem__(leaf_with(i, 2), 1), "not consistent"),
+    "NaN time": (lambda i: array_of(i, "cuts")["time"].__setitem__(array_of(i, "state")["root"][0], np.nan), "time"),
+    "late time": (lambda i: array_of(i, "cuts")["time"].__setitem__(array_of(i, "queue")["cut"][0], 1e200), "time"),
+    "no partition": (forge_side, "wrong side"),
+    "pending cut": (forge_pending, "does not part"),
+    "heap": (forge_heap, "queue"),
+    "leaf's place in the queue": (
+        lambda i: array_of(i, "leaves")["due"].__setitem__(array_of(i, "queue")["leaf"][0], 10**6),
+        "queue",
+    ),
+    "box": (forge_box, "box"),
+    "dimension": (lambda i: array_of(i, "cuts")["i"].__setitem__(slice(None), 3), "cut is not"),
+    "random stream": (lambda i: [array_of(i, "state")[f"s{k}"].fill(0) for k in range(4)], "random stream"),
+    "free list": (lambda i: array_of(i, "state")["free_leaf"].__setitem__(0, 10**6), "free records"),
+    "free list lost": (lambda i: array_of(i, "state")["free_cut"].__setitem__(0, -1), "neither in use nor free"),
+    "negative size": (lambda i: array_of(i, "state")["n_cuts"].__setitem__(0, -5), "negative"),
+    "id held twice": (lambda i: array_of(i, "ids").__setitem__(-1, array_of(i, "ids")[0]), "held"),
+    "NaN row": (lambda i: array_of(i, "rows").__setitem__((3, 1), np.nan), "not finite"),
+    "negative weight": (lambda i: array_of(i, "labels").__setitem__((3, 1), -1.0), "negative"),
+    "range": (lambda i: array_of(i, "range").__setitem__((1, 0), -5.0), "upside down"),
+    "weight sum": (lambda i: array_of(i, "values").__setitem__((leaf_with(i, 2), 0), 99.0), "statistics"),
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_forgeries_with_right_checksums(tmp_path, name):
+    """Each of these is refused for the reason it was made for."""
+    forge, match = FORGERIES[name]
+    image = copy_image(make_forest("pairs", "exact", 0))
+    assert len(array_of(image, "queue")) > 3 and array_of(image, "state")["free_cut"][0] >= 0
+    write_image(image, tmp_path / "m", overwrite=True)
+    bspforest.load(tmp_path / "m")
+    forge(image)
+    write_image(image, tmp_path / "m", overwrite=True)
+    with pytest.raises(ModelFileError, match=match):
+        bspforest.load(tmp_path / "m")
+
+
+def test_absurd_sizes_are_refused_at_once(tmp_path):
+    image = copy_image(make_forest("pairs", "exact", 0))
+    for name in ("n_trees", "n_features", "n_slots", "n_ids", "n_free"):
+        forged = with_header(image, lambda h, name=name: h["forest"].__setitem__(name, 2**31 - 1))
+        write_image(forged, tmp_path / "m", overwrite=True)
+        begun = time.perf_counter()
+        with pytest.raises(ModelFileError):
+            bspforest.load(tmp_path / "m")
+        assert time.perf_counter() - begun < 1.0
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Saving while disks fill up, processes die and others save too
+
+
+def save_for_ever(path, seed):
+    X = np.random.default_rng(0).random((2000, 3))
+    forests = [BSPForestRegressor(5, random_state=seed).fit(X[:n], X[:n, 0]) for n in (1000, 2000)]
+    for k in count():
+        save(forests[k % 2], path, extra={"k": k, "n": forests[k % 2].n_samples_})
+
+
+def start_saver(path, seed):
+    """A process that saves two forests in turn."""
+    process = multiprocessing.get_context("fork").Process(target=save_for_ever, args=(path, seed))
+    process.start()
+    return process
+
+
+def load_whole(path):
+    forest, extra = load_with_extra(path)
+    assert forest.n_samples_ == extra["n"]
+    return extra["k"]
+
+
+def test_killed_while_saving(tmp_path):
+    """SIGKILL at any moment leaves a whole file; what is left beside it, the next save removes."""
+    path, rng = tmp_path / "m", np.random.default_rng(0)
+    left = 0
+    make_forest(*hostile.KINDS[0]).save(path, extra={"k": -1, "n": 80})
+    for _ in range(20):
+        process = start_saver(path, 0)
+        time.sleep(0.1 + 0.1 * rng.random())
+        process.kill()
+        process.join()
+        load_whole(path)
+        left += len(os.listdir(tmp_path)) - 1
+    assert left > 0  # some were killed while they wrote
+    make_forest(*hostile.KINDS[0]).save(path)
+    assert os.listdir(tmp_path) == ["m"]
+
+
+def test_two_processes_save_while_a_third_loads(tmp_path):
+    path = tmp_path / "m"
+    savers = [start_saver(path, seed) for seed in (0, 1)]
+    try:
+        while not path.exists():
+            time.sleep(0.01)
+        assert len({load_whole(path) for _ in range(60)}) > 3
+    finally:
+        for process in savers:
+            process.kill()
+            process.join()
+
+
+def test_a_full_disk(tmp_path):
+    """A file that may not grow on: as on a full disk, the old file stays and nothing is left beside it."""
+    X, y = stream(3000)
+    forest = BSPForestRegressor(5, random_state=0).fit(X[:300], y[:300])
+    forest.save(tmp_path / "m")
+    old = (tmp_path / "m").read_bytes()
+    forest.partial_fit(X, y)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for limit in (10, 5000, 100_000):
+        with Saver(tmp_path / "m") as saver:
+            try:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+                with pytest.raises(OSError, match="File too large") as caught:
+                    forest.save(tmp_path / "m")
+                saver.save(forest)
+                with pytest.raises(OSError, match="File too large"):
+                    saver.save(forest)
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert caught.value.errno == errno.EFBIG
+        assert (tmp_path / "m").read_bytes() == old
+        assert os.listdir(tmp_path) == ["m"]
+
+
+def test_a_small_disk(tmp_path):
+    """The real thing, where one may mount a small file system."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "none", str(disk)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("mounting a file system is not allowed here")
+    try:
+        X, y = stream(3000)
+        forest = BSPForestRegressor(5, random_state=0).fit(X[:100], y[:100])
+        forest.save(disk / "m")
+        old = (disk / "m").read_bytes()
+        forest.partial_fit(X, y)
+        with pytest.raises(OSError) as caught:  # noqa: PT011
+            forest.save(disk / "m")
+        assert caught.value.errno == errno.ENOSPC
+        assert (disk / "m").read_bytes() == old and os.listdir(disk) == ["m"]
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_saver_keeps_what_was_when_it_was_asked(tmp_path):
+    X, y = stream(2000)
+    forest = BSPForestRegressor(5, random_state=0).fit(X[:500], y[:500])
+    path = tmp_path / "m"
+    with Saver(path, overwrite=False) as saver:
+        for k in range(500, 2000, 500):
+            saver.save(forest, extra={"row": k})
+            expected = pickle.dumps(forest)
+            forest.partial_fit(X[k : k + 500], y[k : k + 500])
+            saver.wait()
+            loaded, extra = load_with_extra(path)
+            assert extra == {"row": k}
+            assert_same(loaded, pickle.loads(expected))
+    with pytest.raises(FileExistsError):
+        Saver(path, overwrite=False).save(forest)
+    assert threading.active_count() == 1 and os.listdir(tmp_path) == ["m"]
+
+
+def test_clone_of_a_loaded_forest_is_new(tmp_path):
+    loaded = round_trip(make_forest(*hostile.KINDS[0]), tmp_path)
+    assert not hasattr(clone(loaded), "_forest")
+
+
+def test_import_is_lazy():
+    code = "import sys, bspforest; assert 'bspforest.persistence' not in sys.modules; bspforest.load; bspforest.ModelFileError"
+    subprocess.run([sys.executable, "-c", code], check=True)
