@@ -1,6 +1,7 @@
 # make demo    learn a stream, with a table and a picture at the end
 # make test    the whole test suite
 # make lint    style and types
+# make gallery every picture that the library draws, into out/gallery
 # make bench   the benchmarks; the table is in benchmarks/README.md
 # make clean   remove the environment and everything built
 
@@ -8,7 +9,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint gallery bench clean
 
 # One stamp a set of extras: the environment is made once, and again when pyproject.toml changes.
 $(VENV)/.cli: EXTRAS = cli
@@ -30,6 +31,9 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+gallery: $(VENV)/.plot
+	$(BIN)/python examples/gallery.py
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py

@@ -71,11 +71,11 @@ def slice_of_square():
 
 def partition():
     """A BSP tree beside a Mondrian tree, with nested hulls and boxes (supplement)."""
-    X, y = make_moons(70, noise=0.12, random_state=2)
+    X, y = make_moons(80, noise=0.12, random_state=2)
     figure, axes = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")
-    for ax, cuts, scale in zip(axes, ("pairs", "axes"), (1.6, 1.9), strict=True):
-        forest = BSPForestClassifier(1, cuts=cuts, budget_scale=scale, random_state=5).fit(X, y)
-        PartitionDisplay.from_estimator(forest).plot(ax, legend=cuts == "axes")
+    for ax, cuts in zip(axes, ("pairs", "axes"), strict=True):
+        forest = BSPForestClassifier(10, cuts=cuts, budget_scale=2, random_state=1).fit(X, y)
+        PartitionDisplay.from_estimator(forest, tree=3).plot(ax, legend=cuts == "axes")
     return figure
 
 
@@ -117,7 +117,7 @@ def surface_regression():
 
 
 def prices():
-    """House prices of England and Wales, learned sale by sale."""
+    """House prices of England and Wales: one tree, a hundred, and a hundred that went on learning."""
     with np.load(Path(os.environ["BSPFOREST_DATA"]) / PRICES, allow_pickle=False) as data:
         order = np.random.default_rng(0).permutation(len(data["y"]))
         X, y = data["X"][order, ::-1].astype(float), data["y"][order].astype(float)
@@ -157,7 +157,13 @@ def main(argv: list[str] | None = None) -> None:
     names = [draw.__name__ for draw in PICTURES]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("out/gallery"), help="folder (default: %(default)s)")
-    parser.add_argument("--only", nargs="+", choices=[*names, "growth_animation"], metavar="NAME", help=f"some of {', '.join(names)}, growth_animation")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=[*names, "growth_animation"],
+        metavar="NAME",
+        help=f"some of {', '.join(names)}, growth_animation",
+    )
     parser.add_argument("--dpi", type=int, default=100, help="dots an inch (default: %(default)s)")
     options = parser.parse_args(argv)
     options.out.mkdir(parents=True, exist_ok=True)

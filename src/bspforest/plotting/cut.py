@@ -11,7 +11,7 @@ from ..reference.hulls import PairHulls
 from .polygons import cross
 from .process import check_block
 from .solids import check_solid_axes, draw_faces, draw_frame, fit_cube, set_title
-from .style import CLASS_COLOURS, NEW, draw_cells, draw_lines, ink, mix, need_matplotlib
+from .style import CLASS_COLOURS, NEW, draw_cells, draw_lines, ink, mix, need_matplotlib, rgb
 
 NAMES = ("$x_1$", "$x_2$", "$x_3$")
 
@@ -112,10 +112,10 @@ class CutDisplay:
         return self
 
     def _draw_block(self, ax: Any) -> None:
-        faces = self.block.polytope.faces()
-        colours = np.tile(mix(_rgb(CLASS_COLOURS[0]), 0.7), (len(faces), 1))
-        draw_faces(ax, faces, colours, alpha=0.3)
         fit_cube(ax, self.block.polytope.vertices)
+        faces = self.block.polytope.faces()
+        colours = np.tile(mix(rgb(CLASS_COLOURS[0]), 0.7), (len(faces), 1))
+        draw_faces(ax, faces, colours, alpha=0.3)
         set_title(ax, "(a) a block")
 
     def _draw_pair(self, ax: Any) -> None:
@@ -126,25 +126,33 @@ class CutDisplay:
         floor = np.zeros((len(self.shadow), 3))
         floor[:, [i, j]] = self.shadow
         floor[:, k] = low - 0.35 * (high - low)
+        fit_cube(ax, np.concatenate([corners, floor]))
         draw_frame(ax, self.block.polytope)
-        draw_faces(ax, [floor], _rgb(CLASS_COLOURS[0])[None], alpha=0.6)
+        draw_faces(ax, [floor], rgb(CLASS_COLOURS[0])[None], alpha=0.6)
         for corner in corners:
             foot = corner.copy()
             foot[k] = floor[0, k]
             ax.plot(*np.stack([corner, foot]).T, color=mix(ink()[0], 0.5), linewidth=0.7, linestyle=":")
-        fit_cube(ax, np.concatenate([corners, floor]))
         set_title(ax, f"(b) its shadow in {NAMES[i]}, {NAMES[j]}")
 
     def _draw_line(self, ax: Any) -> None:
         text, ground = ink()
         i, j, _ = self._dims()
         assert self.block.cut is not None
-        draw_cells(ax, [self.shadow], mix(_rgb(CLASS_COLOURS[0]), 0.6)[None])
+        draw_cells(ax, [self.shadow], mix(rgb(CLASS_COLOURS[0]), 0.6)[None])
         hit = cross(self.shadow, self.block.cut.normal, self.block.cut.offset)
         along = self.shadow @ self.block.cut.normal
         for corner, end in ((along.argmin(), 0), (along.argmax(), 1)):
-            draw_lines(ax, [np.stack([self.shadow[corner], self.line[end]])], color=mix(text, 0.5), linewidth=0.8, linestyle=":")
-        draw_lines(ax, [np.concatenate([hit[:1], hit[1:], self.place[None]])], color=mix(_rgb(NEW), 0.6), linewidth=1.0, linestyle=":")
+            draw_lines(
+                ax,
+                [np.stack([self.shadow[corner], self.line[end]])],
+                color=mix(text, 0.5),
+                linewidth=0.8,
+                linestyle=":",
+            )
+        draw_lines(
+            ax, [np.concatenate([hit, self.place[None]])], color=mix(rgb(NEW), 0.6), linewidth=1.0, linestyle=":"
+        )
         draw_lines(ax, [hit], color=NEW, linewidth=2.2, zorder=3)
         draw_lines(ax, [self.line], color=text, linewidth=1.8, zorder=3)
         ax.scatter(*self.place, s=60, color=NEW, edgecolors=[ground], zorder=5)
@@ -158,13 +166,13 @@ class CutDisplay:
 
     def _draw_cut(self, ax: Any) -> None:
         assert self.block.section is not None
+        fit_cube(ax, self.block.polytope.vertices)
         faces, colours = [], []
         for part, colour in zip(self.block.children, (CLASS_COLOURS[0], CLASS_COLOURS[1]), strict=True):
             faces += part.polytope.faces()
-            colours += [_rgb(colour)] * len(part.polytope.faces())
+            colours += [rgb(colour)] * len(part.polytope.faces())
         alpha = np.append(np.full(len(faces), 0.25), 0.9)  # one collection, so that nearer faces are drawn over the cut
-        draw_faces(ax, [*faces, order_polygon(self.block.section)], np.array([*colours, _rgb(NEW)]), alpha=alpha)
-        fit_cube(ax, self.block.polytope.vertices)
+        draw_faces(ax, [*faces, order_polygon(self.block.section)], np.array([*colours, rgb(NEW)]), alpha=alpha)
         set_title(ax, "(d) the cut")
 
     def _dims(self) -> tuple[int, int, int]:
@@ -172,9 +180,3 @@ class CutDisplay:
         assert self.block.cut is not None
         i, j = self.block.cut.dims
         return i, j, 3 - i - j
-
-
-def _rgb(colour: str) -> np.ndarray:
-    from matplotlib.colors import to_rgb
-
-    return np.array(to_rgb(colour))

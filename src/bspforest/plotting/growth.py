@@ -22,6 +22,7 @@ from .style import (
     ink,
     mix,
     need_matplotlib,
+    rgb,
 )
 
 MOST_FRAMES = 500
@@ -85,6 +86,20 @@ def _held_by_leaves(section: Section) -> dict[int, bytes]:
     return held
 
 
+def _choose_steps(n: int, steps: Sequence[int] | None) -> set[int]:
+    """The numbers of rows after which to keep a frame."""
+    if steps is None:
+        if n > MOST_FRAMES:
+            raise ValueError(
+                f"{n} frames are too many to look at: choose some, e.g. steps=range({n // 50}, {n}, {n // 50})"
+            )
+        return set(range(1, n + 1))
+    wanted = {int(step) for step in steps}
+    if not wanted or min(wanted) < 1 or max(wanted) > n:
+        raise ValueError(f"steps must be numbers of rows from 1 to {n}, got {sorted(wanted)}")
+    return wanted
+
+
 class GrowthDisplay:
     """A tree growing point by point: new parts highlighted.
 
@@ -109,8 +124,10 @@ class GrowthDisplay:
     >>> display = GrowthDisplay.from_stream(BSPForestRegressor(budget_scale=2, random_state=0), X, X[:, 0])
     >>> [frame.n_rows for frame in display.frames][-3:]
     [18, 19, 20]
-    >>> display.plot_steps([5, 10, 15, 20])  # doctest: +SKIP
-    >>> display.save("growth.gif", fps=2)  # doctest: +SKIP
+    >>> display.plot_steps([5, 10, 15, 20]).axes_.shape  # planes above, trees below
+    (2, 4)
+
+    ``display.save("growth.gif")`` writes all frames as one moving picture.
     """
 
     def __init__(self, frames: list[Frame], palette: Palette, names: Sequence[str]) -> None:
@@ -137,37 +154,30 @@ class GrowthDisplay:
         GrowthDisplay
         """
         forest = check_forest(forest, fitted=False)
-        shape = np.shape(X)
-        if len(shape) != 2 or shape[1] != 2:
-            raise ValueError(
-                f"a growing tree is drawn in the plane of two features, got X of shape {shape}: choose two columns"
-            )
-        n = shape[0]
-        if steps is None and n > MOST_FRAMES:
-            raise ValueError(
-                f"{n} frames are too many to look at: choose some, e.g. steps=range({n // 50}, {n}, {n // 50})"
-            )
-        steps = range(1, n + 1) if steps is None else sorted({int(step) for step in steps})
-        if not len(steps) or steps[0] < 1 or steps[-1] > n:
-            raise ValueError(f"steps must be numbers of rows from 1 to {n}, got {list(steps)}")
-        wanted = set(steps)
-        rows = np.asarray(X, dtype=float)
         grown = clone(forest).set_params(n_estimators=1)
+        rows = grown._check_rows(X, reset=True)
+        labels = np.asarray(y)
+        n, d = rows.shape
+        if d != 2:
+            raise ValueError(
+                f"a growing tree is drawn in the plane of two features, got X with {d}: choose two columns"
+            )
+        if labels.shape != (n,):
+            raise ValueError(f"y must have one label for each of {n} rows, got shape {labels.shape}")
+        wanted = _choose_steps(n, steps)
+        names = feature_names(grown)
         if forest.scaling == "minmax":
             low, high = rows.min(axis=0), rows.max(axis=0)
             grown.set_params(scaling=(low, np.where(high > low, high, low + 1.0)))
-        classes = {"classes": np.unique(y)} if is_classifier(forest) else {}
+        classes = {"classes": np.unique(labels)} if is_classifier(forest) else {}
         frames: list[Frame] = []
         corners = frame(rows, None)
-        labels = np.asarray(y)
         for k in range(n):
-            grown.partial_fit(
-                X[k : k + 1] if not hasattr(X, "iloc") else X.iloc[k : k + 1], labels[k : k + 1], **classes
-            )
+            grown.partial_fit(rows[k : k + 1], labels[k : k + 1], **classes)
             if k + 1 in wanted:
                 frames.append(cls._take(grown, corners, frames[-1] if frames else None))
-        palette = Palette(grown.classes_) if classes else Palette(None, float(np.min(labels)), float(np.max(labels)))
-        return cls(frames, palette, feature_names(grown))
+        palette = Palette(grown.classes_) if classes else Palette(None, float(labels.min()), float(labels.max()))
+        return cls(frames, palette, names)
 
     @staticmethod
     def _take(forest: Any, corners: np.ndarray, before: Frame | None) -> Frame:
@@ -353,7 +363,7 @@ def draw_tree(ax: Any, one: Frame, palette: Palette, latest: float) -> None:
         )  # fmt: skip
     leaves = np.flatnonzero(~inner)
     many = len(leaves) > 16
-    rims = np.where(one.new_leaves[leaves, None], _rgb(NEW), text)
+    rims = np.where(one.new_leaves[leaves, None], rgb(NEW), text)
     fills = palette.colour_values(tree.value[leaves])
     ax.scatter(
         across[leaves],
@@ -374,9 +384,3 @@ def draw_tree(ax: Any, one: Frame, palette: Palette, latest: float) -> None:
             )  # fmt: skip
     ax.set(xlim=(-0.7, len(leaves) - 0.3), ylim=(latest, 0.0), ylabel="time", xticks=[])
     ax.spines[["top", "right", "bottom"]].set_visible(False)
-
-
-def _rgb(colour: str) -> np.ndarray:
-    from matplotlib.colors import to_rgb
-
-    return np.array(to_rgb(colour))

@@ -7,9 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 
+from .._layout import AXES, ISOTROPIC, PAIRS
 from .labels import Palette
 from .sections import Section, check_forest, choose_plane, describe_plane, feature_names, frame, see_tree
 from .style import collect_edges, draw_cells, draw_lines, draw_points, fit_frame, ink, make_axes, mix
+
+KINDS = {PAIRS: "BSP tree", AXES: "Mondrian tree", ISOTROPIC: "isotropic BSP tree"}
 
 
 class PartitionDisplay:
@@ -18,7 +21,8 @@ class PartitionDisplay:
     With two features: the cells; over them the hulls of all nodes, one inside the other (dashed), each crossed by its cut
     (solid), which goes on outside the hull as a thin line; and the points. In a Mondrian tree (``cuts="axes"``) a node is
     known by the box around its points, which is drawn in place of the hull. Cells are bounded by the cuts alone: where there
-    are no points nearby, prediction reads a place at its nearest in the box of each node, and may say something else.
+    are no points nearby, prediction reads a place at its nearest in the box of each node, and may say something else. A cell
+    has the colour of its mean label or most frequent class (paler the less frequent), faint, stronger in its hull.
 
     With more features: the section of the partition by the plane of two chosen features, the others held at a value.
     Every cell that the plane meets is drawn; points and hulls are not, since they do not lie in the plane.
@@ -45,7 +49,8 @@ class PartitionDisplay:
     >>> display = PartitionDisplay.from_estimator(forest, tree=3)
     >>> len(display.section.leaf_nodes) == forest.trees_[3].n_leaves
     True
-    >>> ax = display.plot().ax_  # doctest: +SKIP
+    >>> display.plot().ax_.get_title()
+    'BSP tree, 15 leaves'
     """
 
     def __init__(
@@ -86,13 +91,13 @@ class PartitionDisplay:
         PartitionDisplay
         """
         forest = check_forest(forest)
-        if not -len(forest.trees_) <= tree < len(forest.trees_):
-            raise ValueError(f"tree must be below {len(forest.trees_)}, the number of trees, got {tree}")
+        if not isinstance(tree, (int, np.integer)) or not 0 <= tree < len(forest.trees_):
+            raise ValueError(f"tree must be a whole number from 0 to {len(forest.trees_) - 1}, got {tree!r}")
         plane, row = choose_plane(forest, dims, values)
         corners = frame(forest._forest.held_rows()[:, list(plane)], extent)
         section = see_tree(forest, tree, plane, row, corners)
         names = feature_names(forest)
-        kind = {"pairs": "BSP tree", "axes": "Mondrian tree", "isotropic": "isotropic BSP tree"}[forest.cuts]
+        kind = KINDS[forest._forest.arrays.family]
         title = f"{kind}, {section.tree.n_leaves} leaves"
         if len(row) > 2:
             title = f"{title}, {len(section.leaf_nodes)} in the section\n{describe_plane(forest, plane, row)}"
@@ -123,27 +128,15 @@ class PartitionDisplay:
         leaves = section.leaf_nodes
         fills = self.palette.colour_values(section.tree.value[leaves])
         flat = not len(section.points)
+        thin = min(1.0, (60 / len(leaves)) ** 0.5)  # lines of a large tree would cover its cells
         self.cells_ = draw_cells(self.ax_, [section.cells[v] for v in leaves], fills if flat else mix(fills, 0.3))
-        strong = 1.0 if flat else 0.5
-        self.lines_ = draw_lines(self.ax_, section.lines, color=mix(text, strong), linewidth=0.7, zorder=2)
-        shown = [v for v in range(section.tree.n_nodes) if hulls == "nested" or (hulls and section.is_leaf(v))]
-        self.hulls_ = self.leaf_hulls_ = self.cuts_ = self.points_ = None
+        faint = text if flat else mix(text, 0.5)
+        self.lines_ = draw_lines(self.ax_, section.lines, color=faint, linewidth=0.7 * thin)
+        self.hulls_ = self.cuts_ = self.points_ = None
+        if hulls and not flat:
+            self._draw_hulls(leaves, fills, nested=hulls == "nested", linewidth=0.8 * thin)
         if not flat:
-            if hulls:
-                filled = [
-                    (section.hulls[v], fill) for v, fill in zip(leaves, fills, strict=True) if len(section.hulls[v]) > 2
-                ]
-                self.leaf_hulls_ = draw_cells(
-                    self.ax_, [h for h, _ in filled], np.array([mix(f, 0.65) for _, f in filled])
-                )
-                self.hulls_ = draw_lines(
-                    self.ax_,
-                    collect_edges([section.hulls[v] for v in shown]),
-                    color=mix(text, 0.75),
-                    linewidth=0.8,
-                    linestyle="--",
-                )
-            self.cuts_ = draw_lines(self.ax_, section.cuts, color=text, linewidth=1.4, zorder=3)
+            self.cuts_ = draw_lines(self.ax_, section.cuts, color=text, linewidth=1.4 * thin, zorder=3)
         if points and not flat:
             self.points_ = draw_points(self.ax_, section.points, self.palette.colour_labels(self.labels))
         if legend:
@@ -151,3 +144,10 @@ class PartitionDisplay:
         fit_frame(self.ax_, section.corners, self.names)
         self.ax_.set_title(self.title)
         return self
+
+    def _draw_hulls(self, leaves: np.ndarray, fills: np.ndarray, *, nested: bool, linewidth: float) -> None:
+        hulls = self.section.hulls
+        solid = [k for k, v in enumerate(leaves) if len(hulls[v]) > 2]
+        draw_cells(self.ax_, [hulls[leaves[k]] for k in solid], mix(fills[solid], 0.65))
+        edges = collect_edges(hulls if nested else [hulls[v] for v in leaves])
+        self.hulls_ = draw_lines(self.ax_, edges, color=mix(ink()[0], 0.75), linewidth=linewidth, linestyle="--")

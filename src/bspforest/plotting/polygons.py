@@ -13,7 +13,8 @@ def rectangle(low: np.ndarray, high: np.ndarray) -> np.ndarray:
 def find_hull(points: np.ndarray) -> np.ndarray:
     """The convex hull, by a walk along the lower and the upper side.
 
-    Unlike Qhull it takes what is flat: a single point gives one corner, points on a line give two.
+    Unlike Qhull it takes what is flat (a single point gives one corner, points on a line give two), and equal sets of points
+    give equal corners in equal order, by which a growing tree's pictures tell what is new.
     """
     sorted_points = np.unique(points, axis=0)
     if len(sorted_points) < 3:

@@ -37,8 +37,10 @@ class ProcessDisplay:
     ax_, figure_ : matplotlib axes and figure
     axes_ : list of matplotlib axes
         Of `plot_times`.
+    polygons_ : list of ndarray
+        The polygons drawn by `plot`: cells in the plane; cuts, or faces of cells, in space.
     cells_ : matplotlib collection
-        The polygons drawn.
+        The same as drawn.
 
     Examples
     --------
@@ -46,7 +48,8 @@ class ProcessDisplay:
     >>> from bspforest.reference import draw_partition, make_box
     >>> cube = draw_partition(make_box([0, 0, 0], [1, 1, 1]), 1.0, random_state=0)
     >>> display = ProcessDisplay.from_partition(cube)
-    >>> ax = display.plot(explode=0.3).ax_  # doctest: +SKIP
+    >>> display.plot(explode=0.3).ax_.get_title()
+    '14 cells'
     """
 
     def __init__(self, block: Block) -> None:
@@ -68,7 +71,9 @@ class ProcessDisplay:
         block = check_block(block)
         d = block.polytope.vertices.shape[1]
         if d > 3:
-            raise ValueError(f"this partition has {d} dimensions, and only two or three can be drawn: draw_partition of a box of 3")
+            raise ValueError(
+                f"this partition has {d} dimensions, and only two or three can be drawn: draw_partition of a box of 3"
+            )
         return cls(block)
 
     @property
@@ -103,7 +108,9 @@ class ProcessDisplay:
         from matplotlib.colors import Normalize
 
         if ax is None:
-            _, ax = plt.subplots(figsize=(6.0, 5.0), layout="constrained", subplot_kw={"projection": "3d"} if self._solid else {})
+            _, ax = plt.subplots(
+                figsize=(6.0, 5.0), layout="constrained", subplot_kw={"projection": "3d"} if self._solid else {}
+            )
         elif self._solid:
             check_solid_axes(ax)
         self.ax_, self.figure_ = ax, ax.figure
@@ -134,31 +141,32 @@ class ProcessDisplay:
         text, _ = ink()
         leaves = self.block.leaves(until)
         fills = scale.to_rgba([leaf.born for leaf in leaves])[:, :3]
-        self.cells_ = draw_cells(self.ax_, [leaf.polytope.faces()[0] for leaf in leaves], mix(fills, 0.75))
+        self.polygons_ = [leaf.polytope.faces()[0] for leaf in leaves]
+        self.cells_ = draw_cells(self.ax_, self.polygons_, mix(fills, 0.75))
         cuts = self._cuts(until)
         widths = [0.6 + 2.4 * (1 - b.cut.time / self._end()) for b in cuts if b.cut is not None]
         draw_lines(self.ax_, [b.section for b in cuts if b.section is not None], color=text, linewidths=widths)
-        _fit_plane(self.ax_, self.block)
+        draw_domain(self.ax_, self.block)
 
     def _plot_solid(self, until: float, explode: float, scale: Any) -> None:
         corners = self.block.polytope.vertices
         if not explode:
+            fit_cube(self.ax_, corners)
             draw_frame(self.ax_, self.block.polytope)
             cuts = self._cuts(until)
             colours = scale.to_rgba([b.cut.time for b in cuts if b.cut is not None])[:, :3]
-            polygons = [order_polygon(b.section) for b in cuts if b.section is not None]
-            self.cells_ = draw_faces(self.ax_, polygons, colours, alpha=0.55)
-            fit_cube(self.ax_, corners)
+            self.polygons_ = [order_polygon(b.section) for b in cuts if b.section is not None]
+            self.cells_ = draw_faces(self.ax_, self.polygons_, colours, alpha=0.55)
             return
-        faces, colours = [], []
+        self.polygons_, colours = [], []
         middle = corners.mean(axis=0)
+        fit_cube(self.ax_, middle + (1 + explode) * (corners - middle))
         for leaf in self.block.leaves(until):
             centre = leaf.polytope.vertices.mean(axis=0)
             for face in leaf.polytope.faces():
-                faces.append(face + explode * (centre - middle))
+                self.polygons_.append(face + explode * (centre - middle))
                 colours.append(shade(face, centre, np.array(scale.to_rgba(leaf.born)[:3])))
-        self.cells_ = draw_faces(self.ax_, faces, np.array(colours))
-        fit_cube(self.ax_, middle + (1 + explode) * (corners - middle))
+        self.cells_ = draw_faces(self.ax_, self.polygons_, np.array(colours))
 
     def plot_times(self, times: Sequence[float]) -> Self:
         """Draw the partition as it was at several times, side by side: cuts since the time before are highlighted.
@@ -197,18 +205,18 @@ class ProcessDisplay:
 
         text, _ = ink()
         if self._solid:
+            fit_cube(ax, self.block.polytope.vertices)
             draw_frame(ax, self.block.polytope)
             colours = np.where(new[:, None], to_rgb(NEW), mix(text, 0.5))
             draw_faces(ax, sections, colours, alpha=np.where(new, 0.45, 0.12), edges=colours)
-            fit_cube(ax, self.block.polytope.vertices)
             return
         for fresh, colour, width in ((False, text, 1.2), (True, NEW, 2.0)):
             draw_lines(ax, [sections[k] for k in np.flatnonzero(new == fresh)], color=colour, linewidth=width)
-        _fit_plane(ax, self.block)
+        draw_domain(ax, self.block)
 
 
-def _fit_plane(ax: Any, block: Block) -> None:
-    """The frame of the domain, drawn as a line, with room around it."""
+def draw_domain(ax: Any, block: Block) -> None:
+    """The outline of a domain in the plane, with room around it."""
     corners = block.polytope.faces()[0]
     draw_lines(ax, [np.concatenate([corners, corners[:1]])], color=ink()[0], linewidth=1.5)
     low, high = corners.min(axis=0), corners.max(axis=0)

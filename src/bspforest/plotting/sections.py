@@ -85,7 +85,7 @@ def choose_plane(forest: BSPForest, dims: Any, values: Any) -> tuple[tuple[int, 
 def describe_plane(forest: BSPForest, dims: tuple[int, int], row: np.ndarray) -> str:
     """Where a plane lies, e.g. ``at age = 3, size = 1.5``, in lines short enough for a title."""
     names = feature_names(forest)
-    held = [f"{names[k]} = {row[k]:.3g}" for k in range(len(row)) if k not in dims]
+    held = [f"{names[k]} = {row[k]:.3g}".replace(" ", "\u00a0") for k in range(len(row)) if k not in dims]
     more = f" and {len(held) - 3} more" if len(held) > 3 else ""
     return textwrap.fill("at " + ", ".join(held[:3]) + more, 46)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..reference import Block, slice_line
 from .polygons import cross
-from .process import _fit_plane, check_block
+from .process import check_block, draw_domain
 from .style import CLASS_COLOURS, NEW, draw_lines, ink, make_axes, mix
 
 
@@ -38,7 +38,9 @@ class SliceDisplay:
     [[0.31, 0.31], [0.42, 0.42], [0.43, 0.43]]
     """
 
-    def __init__(self, block: Block, start: np.ndarray, end: np.ndarray, points: np.ndarray, budget: float | None) -> None:
+    def __init__(
+        self, block: Block, start: np.ndarray, end: np.ndarray, points: np.ndarray, budget: float | None
+    ) -> None:
         self.block = block
         self.start = start
         self.end = end
@@ -65,15 +67,20 @@ class SliceDisplay:
         block = check_block(block)
         d = block.polytope.vertices.shape[1]
         if d != 2:
-            raise ValueError(f"a slice is drawn in two dimensions, this partition has {d}; bspforest.reference.slice_line gives the points")
-        ends = _long_line(block) if start is None and end is None else [np.asarray(e, dtype=float) for e in (start, end)]
+            raise ValueError(
+                f"a slice is drawn in two dimensions, this partition has {d}; bspforest.reference.slice_line gives the points"
+            )
+        ends = (
+            _long_line(block) if start is None and end is None else [np.asarray(e, dtype=float) for e in (start, end)]
+        )
         for name, place in zip(("start", "end"), ends, strict=True):
             if place.shape != (2,) or not np.isfinite(place).all():
                 raise ValueError(f"{name} must be a place in the plane, two finite numbers, got {place}")
             if not _holds(block.polytope.faces()[0], place):
                 raise ValueError(f"{name} must lie in the domain of the partition, got {place.tolist()}")
-        along = slice_line(block, *ends)
-        return cls(block, *ends, ends[0] + along[:, None] * (ends[1] - ends[0]), budget)
+        first, last = ends
+        along = slice_line(block, first, last)
+        return cls(block, first, last, first + along[:, None] * (last - first), budget)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw the slice.
@@ -95,9 +102,11 @@ class SliceDisplay:
         self.points_ = self.ax_.scatter(
             *self.points.T, s=55, color=CLASS_COLOURS[0], edgecolors=[ground], linewidths=1.0, zorder=4
         )
-        _fit_plane(self.ax_, self.block)
+        draw_domain(self.ax_, self.block)
         n = len(self.points)
-        expected = "" if self.budget is None else f", {self.budget * np.linalg.norm(self.end - self.start):.1f} expected"
+        expected = (
+            "" if self.budget is None else f", {self.budget * np.linalg.norm(self.end - self.start):.1f} expected"
+        )
         self.ax_.set_title(f"{n} point{'s' * (n != 1)} on the line{expected}")
         return self
 

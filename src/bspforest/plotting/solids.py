@@ -44,7 +44,10 @@ def draw_frame(ax: Any, polytope: Polytope, **options: Any) -> None:
 
 
 def fit_cube(ax: Any, corners: np.ndarray) -> None:
-    """Limits around a body, its true shape, and no clutter: the axes named, without ticks or walls."""
+    """Limits around a body, its true shape, and no clutter: the axes named, without ticks or walls.
+
+    To be called before anything is drawn: scaling by itself, matplotlib overflows on lines it has not measured yet.
+    """
     low, high = corners.min(axis=0), corners.max(axis=0)
     ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], high[2]))
     ax.set_box_aspect(high - low, zoom=0.92)

@@ -25,33 +25,37 @@ def need_matplotlib(what: str) -> Any:
     return plt
 
 
-def make_axes(what: str, ax: Any, n: int = 1, *, size: tuple[float, float] = (5.0, 5.0), **options: Any) -> tuple:
+def make_axes(what: str, ax: Any, n: int = 1, *, size: tuple[float, float] = (5.0, 5.0), hint: str = "") -> tuple:
     """A figure and ``n`` axes in a row: those given, or new ones."""
     plt = need_matplotlib(what)
     if ax is None:
-        figure, axes = plt.subplots(1, n, figsize=size, layout="constrained", squeeze=False, **options)
+        figure, axes = plt.subplots(1, n, figsize=size, layout="constrained", squeeze=False)
         return figure, list(axes[0])
     axes = [ax] if n == 1 else list(np.ravel(ax))
     if len(axes) != n:
-        raise ValueError(f"{what} draws {n} pictures: ax must be {n} axes, got {len(axes)}")
+        raise ValueError(f"{what} draws {n} pictures: ax must be {n} axes, got {len(axes)}{hint}")
     return axes[0].figure, axes
 
 
 def ink() -> tuple[np.ndarray, np.ndarray]:
     """The style's colours of text and of the ground, as RGB."""
     import matplotlib as mpl
+
+    return rgb(mpl.rcParams["text.color"]), rgb(mpl.rcParams["axes.facecolor"])
+
+
+def rgb(colour: str) -> np.ndarray:
     from matplotlib.colors import to_rgb
 
-    return np.array(to_rgb(mpl.rcParams["text.color"])), np.array(to_rgb(mpl.rcParams["axes.facecolor"]))
+    return np.array(to_rgb(colour))
 
 
 def colour_classes(n: int) -> np.ndarray:
     """A colour for each of ``n`` classes, as rows of RGB."""
     import matplotlib as mpl
-    from matplotlib.colors import to_rgb
 
     if n <= len(CLASS_COLOURS):
-        return np.array([to_rgb(colour) for colour in CLASS_COLOURS[:n]])
+        return np.array([rgb(colour) for colour in CLASS_COLOURS[:n]])
     return mpl.colormaps[MEANS](np.linspace(0.0, 1.0, n))[:, :3]
 
 

@@ -48,7 +48,8 @@ class SurfaceDisplay:
     >>> display = SurfaceDisplay.from_estimator(forest, dims=(0, 1), values={3: 0.9}, grid_resolution=50)
     >>> display.response.shape
     (50, 50)
-    >>> axes = display.plot().axes_  # doctest: +SKIP
+    >>> [ax.get_xlabel() for ax in display.plot().axes_]
+    ['feature 0', 'feature 0']
     """
 
     def __init__(
@@ -157,7 +158,8 @@ class SurfaceDisplay:
         self
         """
         n = 2 if uncertainty else 1
-        self.figure_, self.axes_ = make_axes("SurfaceDisplay", ax, n, size=(5.6 * n, 4.6))
+        hint = "; one will do with uncertainty=False" if uncertainty else ""
+        self.figure_, self.axes_ = make_axes("SurfaceDisplay", ax, n, size=(5.6 * n, 4.6), hint=hint)
         classes = self.palette.classes
         if classes is not None:
             shape = (-1, len(classes))

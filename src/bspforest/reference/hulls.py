@@ -33,15 +33,15 @@ class Cut:
 
     @property
     def angle(self) -> float:
-        """The paper's θ, the normal's angle in the plane of the two dimensions, in (-π, π]; 0 for a cut in one dimension."""
+        """The paper's θ: the normal's angle in the plane of the two dimensions; 0 for a cut in one dimension."""
         return float(np.arctan2(self.normal[1], self.normal[0])) if len(self.dims) == 2 else 0.0
 
 
 class PairHulls:
     """The convex hulls of a set of points, or of the vertices of a block, in every pair of dimensions.
 
-    All that Algorithms 2, 4, 5 and 6 ask of a block □ or hull ◇: how fast cuts come, and where the next one falls. The rate is
-    *half* the sum of the perimeters, as in the paper's experiments (Section 5), everywhere in this library.
+    All that Algorithms 2, 4, 5 and 6 ask of a block □ or hull ◇: how fast cuts come, and where the next one falls. The
+    rate is *half* the sum of the perimeters, as in the paper's experiments (Section 5), everywhere in this library.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class PairHulls:
         d = points.shape[1]
         if d < 2:
             raise ValueError(
-                f"cuts in pairs of dimensions need two dimensions or more, got {d}; with one, use bspforest.reference.Box"
+                f"pairs of dimensions need two dimensions or more, got {d}; with one, use bspforest.reference.Box"
             )
         self.polygons = {pair: find_hull(points[:, pair]) for pair in combinations(range(d), 2)}
 

@@ -1,12 +1,12 @@
 """Polygons in the plane, and lines drawn at random that hit them.
 
-A line is {z : z·n = p} with a unit normal n = (cos θ, sin θ). Lines have one measure that shifts and rotations leave alone,
-dθ dp. By it the lines that hit a convex polygon weigh as much as its perimeter, and the paper's "angle θ with density
-|l(θ)|, position u uniform on l(θ)" (Algorithm 2, line 4) is a line that hits the polygon, drawn uniformly: l(θ) is the
-polygon's shadow in the direction n.
+A line is {z : z·n = p} with a unit normal n = (cos θ, sin θ). Lines have one measure that shifts and rotations leave
+alone, dθ dp. By it the lines that hit a convex polygon weigh as much as its perimeter, and the paper's "angle θ with
+density |l(θ)|, position u uniform on l(θ)" (Algorithm 2, line 4) is a line that hits the polygon, drawn uniformly:
+l(θ) is the polygon's shadow in the direction n.
 
-A polygon is an array of vertices, one a row, counterclockwise. Two vertices are a segment, one is a point: the lines are
-the same, and so is the code, with a segment's perimeter counting it there and back.
+A polygon is an array of vertices, one a row, counterclockwise. Two vertices are a segment, one is a point: the lines
+are the same, and so is the code, with a segment's perimeter counting it there and back.
 """
 
 from __future__ import annotations
@@ -33,17 +33,20 @@ def find_hull(points: np.ndarray) -> np.ndarray:
     [[2, 2], [0, 0]]
     """
     try:
-        vertices = ConvexHull(points).vertices
-        return points[np.roll(vertices, -np.argmin(vertices))]
-    except (QhullError, ValueError):  # too few points, or all on one line
+        corners = ConvexHull(points).vertices if len(points) > 2 else None
+    except QhullError:
+        corners = None
+    if corners is None:  # too few points, or all on one line
         one = points[np.argmax(np.linalg.norm(points - points[0], axis=1))]
         other = points[np.argmax(np.linalg.norm(points - one, axis=1))]
         return np.stack([one, other]) if (one != other).any() else one[None]
+    first = np.argmin(corners)  # so that nothing depends on where Qhull starts
+    return points[np.concatenate([corners[first:], corners[:first]])]
 
 
 def edges(polygon: np.ndarray) -> np.ndarray:
     """From each vertex to the next. A segment has two, there and back; a point has one, of length 0."""
-    return np.roll(polygon, -1, axis=0) - polygon
+    return np.concatenate([polygon[1:], polygon[:1]]) - polygon
 
 
 def perimeter(polygon: np.ndarray) -> float:
@@ -73,8 +76,8 @@ def draw_line(polygon: np.ndarray, rng: np.random.Generator) -> Line:
 class Gap(NamedTuple):
     """The lines that hit one polygon and miss another inside it, by the angle of the normal that points outwards.
 
-    For angles in arc k, from ``start[k]`` to ``end[k]``, the outer polygon's farthest vertex is ``far[k]``, the inner one's
-    is ``near[k]``, and the offsets of the lines fill the interval from ``near[k] @ n`` to ``far[k] @ n``.
+    For angles in arc k, from ``start[k]`` to ``end[k]``, the outer polygon's farthest vertex is ``far[k]``, the inner
+    one's is ``near[k]``, and the offsets of the lines fill the interval from ``near[k] @ n`` to ``far[k] @ n``.
     """
 
     start: np.ndarray
@@ -101,9 +104,9 @@ class Gap(NamedTuple):
 def find_gap(outer: np.ndarray, inner: np.ndarray) -> Gap:
     """The lines that hit ``outer`` and miss ``inner``, which must lie in it. Together they weigh L(outer) - L(inner).
 
-    The farthest vertex changes only where the normal passes that of an edge, so the normals of all edges are the ends of
-    the arcs. Where ``outer`` is ``inner`` and one point x more, these are the vertices of the polygon between x and the
-    two tangents from it to ``inner``.
+    The farthest vertex changes only where the normal passes that of an edge, so the normals of all edges are the ends
+    of the arcs. Where ``outer`` is ``inner`` and one point x more, only the arcs between the two tangents from x have
+    weight: there ``far`` is x, and ``near`` goes through the vertices of ``inner`` that x sees.
     """
     edge = np.concatenate([edges(outer), edges(inner)])
     edge = edge[(edge != 0).any(axis=1)]
@@ -119,8 +122,8 @@ def find_gap(outer: np.ndarray, inner: np.ndarray) -> Gap:
 def draw_line_in_gap(gap: Gap, rng: np.random.Generator) -> Line:
     """A uniform line among those that hit the outer polygon and miss the inner one (Algorithm 6, lines 2-3).
 
-    Exact and without rejection. Line 2 asks for an angle with density |l'(θ)| - |l(θ)|. In an arc this is
-    |far - near| cos(angle from far - near): so the arc is drawn by its weight, and in it the sine of that angle is uniform.
+    Exact and without rejection. Line 2 asks for an angle with density |l'(θ)| - |l(θ)|. In an arc this is |far - near|
+    cos(angle from far - near): so the arc is drawn by its weight, and in it the sine of that angle is uniform.
     """
     weights = gap.weights()
     k = rng.choice(len(weights), p=weights / weights.sum())

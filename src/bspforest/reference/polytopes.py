@@ -20,9 +20,9 @@ class Polytope:
     ----------
     vertices : ndarray of shape (n, d)
     facets : ndarray of bool of shape (n, n_facets)
-        Which vertices lie on which facets. This is all that clipping needs to know: two vertices are joined by an edge if
-        no third one lies on all the facets that they share. So no coordinate is ever compared with another after the
-        first polytope is made, and thin slivers are cut as exactly as cubes.
+        Which vertices lie on which facets. This is all that clipping needs to know: two vertices are joined by an edge
+        if no third one lies on all the facets that they share. So no coordinate is ever compared with another after
+        the first polytope is made, and thin slivers are cut as exactly as cubes.
     """
 
     vertices: np.ndarray

@@ -24,8 +24,8 @@ class Block:
     cut : Cut or None
         None if the block is not cut before the budget is spent.
     section : ndarray of shape (k, d) or None
-        The part of the cut that lies in the block, by its vertices: the ends of a segment in two dimensions; in three, a
-        polygon, which `bspforest.reference.order_polygon` puts in order.
+        The part of the cut that lies in the block, by its vertices: the ends of a segment in two dimensions; in three,
+        a polygon, which `bspforest.reference.order_polygon` puts in order.
     children : tuple of Block
         The parts left and right of the cut; empty if there is none.
     """
@@ -111,7 +111,7 @@ def part_block(block: Block, cut: Cut) -> None:
 
 
 def restrict(block: Block, domain: Polytope) -> Block:
-    """The restriction of a partition to a convex set inside it, of which Theorem 1 speaks: cuts that miss it are left out."""
+    """The restriction of a partition to a convex set inside it (Theorem 1): cuts that miss it are left out."""
     root = Block(domain)
     _restrict(block, root)
     return root
@@ -132,10 +132,11 @@ def _restrict(block: Block, inner: Block) -> None:
 def slice_line(block: Block, start: np.ndarray, end: np.ndarray) -> np.ndarray:
     """Where the segment from ``start`` to ``end`` meets the cuts, in parts of its length, sorted (Lemma 1).
 
-    The number of these points is Poisson with mean τ Σ |v_(i,j)| over pairs of dimensions, v = end - start and v_(i,j) its
-    shadow in dimensions i and j; given their number, they are uniform. In two dimensions the sum is |v|: the paper's 2τ a unit
-    of length, halved as all rates are. In more dimensions it depends on the direction, which the paper's Lemma 1
-    leaves out: in three, a unit of length along an axis is met by 2τ cuts, one along the diagonal of the cube by √6 τ.
+    The number of these points is Poisson with mean τ Σ |v_(i,j)| over pairs of dimensions, v = end - start and v_(i,j)
+    its shadow in dimensions i and j; given their number, they are uniform. In two dimensions the sum is |v|: the
+    paper's 2τ a unit of length, halved as all rates are. In more dimensions it depends on the direction, which the
+    paper's Lemma 1 leaves out: in three, a unit of length along an axis is met by 2τ cuts, one along the cube's
+    diagonal by √6 τ.
 
     >>> from bspforest.reference import draw_partition, make_box
     >>> square = draw_partition(make_box([0, 0], [1, 1]), 2.0, random_state=1)
