@@ -11,6 +11,7 @@ import os
 import select
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -54,7 +55,10 @@ def serve(log: str) -> None:
 
     rng = np.random.default_rng(0)
     X, y = rng.random((60, 3)), rng.random(60)
-    bspforest.BSPForestRegressor(2, window=40).fit(X, y).partial_fit(X, y).predict(X)
+    forest = bspforest.BSPForestRegressor(2, window=40).fit(X, y).partial_fit(X, y)  # compiles
+    with tempfile.TemporaryDirectory() as folder:
+        forest.save(f"{folder}/m.bsp")
+        bspforest.load(f"{folder}/m.bsp").predict(X)
     print(0, flush=True)
     for line in sys.stdin:
         process = os.fork()

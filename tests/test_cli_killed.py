@@ -49,20 +49,21 @@ def options(data: Path | str, model: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(data, tmp_path_factory) -> tuple[Path, float]:
-    """The model of a run without interruption, and the seconds it took."""
-    model = tmp_path_factory.mktemp("killed") / "undisturbed.bsp"
-    begun = time.monotonic()
-    assert main(options(data, model)) == 0
-    return model, time.monotonic() - begun
-
-
-@pytest.fixture(scope="module")
 def children(tmp_path_factory):
     """A server of processes."""
     server = Children(tmp_path_factory.mktemp("killed") / "log")
     yield server
     server.close()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(data, children, tmp_path_factory) -> tuple[Path, float]:
+    """The model of a run without interruption, and the seconds it took."""
+    model = tmp_path_factory.mktemp("killed") / "undisturbed.bsp"
+    begun = time.monotonic()
+    children.start(options(data, model))
+    assert children.wait() == 0, children.log.read_text()
+    return model, time.monotonic() - begun
 
 
 def check_same(model: Path, undisturbed: Path) -> None:
