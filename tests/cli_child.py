@@ -55,7 +55,7 @@ def serve(log: str) -> None:
 
     rng = np.random.default_rng(0)
     X, y = rng.random((60, 3)), rng.random(60)
-    forest = bspforest.BSPForestRegressor(2, window=40).fit(X, y).partial_fit(X, y)  # compiles
+    forest = bspforest.BSPForestRegressor(2, window=100).fit(X, y).partial_fit(X, y)  # compiles, forgetting included
     with tempfile.TemporaryDirectory() as folder:
         forest.save(f"{folder}/m.bsp")
         bspforest.load(f"{folder}/m.bsp").predict(X)
