@@ -524,3 +524,16 @@ def test_clone_of_a_loaded_forest_is_new(tmp_path):
 def test_import_is_lazy():
     code = "import sys, bspforest; assert 'bspforest.persistence' not in sys.modules; bspforest.load; bspforest.ModelFileError"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_unchecked_loading_still_sees_damage(tmp_path):
+    forest = make_forest(*hostile.KINDS[0])
+    forest.save(tmp_path / "m")
+    assert_same(bspforest.load(tmp_path / "m", check=False), forest)
+    data = bytearray((tmp_path / "m").read_bytes())
+    for at in range(9, len(data), len(data) // 50):
+        bad = data.copy()
+        bad[at] ^= 4
+        (tmp_path / "m").write_bytes(bad)
+        with pytest.raises(ModelFileError):
+            bspforest.load(tmp_path / "m", check=False)
