@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .. import BSPForestClassifier, BSPForestRegressor
+from .._file import remove_stale
 from .._threads import undivided
 from .checkpoint import Checkpoints
 from .errors import CommandError, UsageError
@@ -73,6 +74,7 @@ def run(options: argparse.Namespace) -> int:
     """Run the command."""
     exists = options.model.exists()
     _check_place(options, exists)
+    remove_stale(options.model.absolute().parent)  # what a killed writer left, even if there is nothing new to save
     learner = _continue(options) if exists and not options.overwrite else _begin(options)
     seconds = options.checkpoint_seconds or (None if options.checkpoint_rows else SECONDS)
     checkpoints = Checkpoints(options.model, options.checkpoint_rows, seconds)
