@@ -12,17 +12,17 @@ BIN = $(VENV)/bin
 .PHONY: demo test lint gallery bench clean
 
 # One stamp a set of extras: the environment is made once, and again when pyproject.toml changes.
-$(VENV)/.plot: EXTRAS = plot
+$(VENV)/.cli: EXTRAS = cli
 $(VENV)/.dev: EXTRAS = dev
-$(VENV)/.bench: EXTRAS = bench,plot
+$(VENV)/.bench: EXTRAS = bench,cli
 
 $(VENV)/.%: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
 	@touch $@
 
-demo: $(VENV)/.plot
-	$(BIN)/python -m bspforest.demo
+demo: $(VENV)/.cli
+	$(BIN)/bspforest demo
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest
@@ -32,11 +32,12 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-gallery: $(VENV)/.plot
+gallery: $(VENV)/.cli
 	$(BIN)/python examples/gallery.py
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/command.py
 
 clean:
 	rm -rf $(VENV) build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -95,6 +95,11 @@ class Saver:
         self._thread = threading.Thread(target=self._write, args=(image,), name="bspforest-save")
         self._thread.start()
 
+    @property
+    def busy(self) -> bool:
+        """Whether the last save is still being written."""
+        return self._thread is not None and self._thread.is_alive()
+
     def wait(self) -> None:
         """Return when the last save is on disk; raise its error if it failed."""
         if self._thread is not None:

@@ -124,8 +124,10 @@ class GrowthDisplay:
     >>> display = GrowthDisplay.from_stream(BSPForestRegressor(budget_scale=2, random_state=0), X, X[:, 0])
     >>> [frame.n_rows for frame in display.frames][-3:]
     [18, 19, 20]
-    >>> display.plot_steps([5, 10, 15, 20])  # doctest: +SKIP
-    >>> display.save("growth.gif", fps=2)  # doctest: +SKIP
+    >>> display.plot_steps([5, 10, 15, 20]).axes_.shape  # planes above, trees below
+    (2, 4)
+
+    ``display.save("growth.gif")`` writes all frames as one moving picture.
     """
 
     def __init__(self, frames: list[Frame], palette: Palette, names: Sequence[str]) -> None:

@@ -49,7 +49,8 @@ class PartitionDisplay:
     >>> display = PartitionDisplay.from_estimator(forest, tree=3)
     >>> len(display.section.leaf_nodes) == forest.trees_[3].n_leaves
     True
-    >>> ax = display.plot().ax_  # doctest: +SKIP
+    >>> display.plot().ax_.get_title()
+    'BSP tree, 15 leaves'
     """
 
     def __init__(
@@ -127,27 +128,14 @@ class PartitionDisplay:
         leaves = section.leaf_nodes
         fills = self.palette.colour_values(section.tree.value[leaves])
         flat = not len(section.points)
-        self.cells_ = draw_cells(self.ax_, [section.cells[v] for v in leaves], fills if flat else mix(fills, 0.3))
-        strong = 1.0 if flat else 0.5
         thin = min(1.0, (60 / len(leaves)) ** 0.5)  # lines of a large tree would cover its cells
-        self.lines_ = draw_lines(self.ax_, section.lines, color=mix(text, strong), linewidth=0.7 * thin, zorder=2)
-        shown = [v for v in range(section.tree.n_nodes) if hulls == "nested" or (hulls and section.is_leaf(v))]
-        self.hulls_ = self.leaf_hulls_ = self.cuts_ = self.points_ = None
+        self.cells_ = draw_cells(self.ax_, [section.cells[v] for v in leaves], fills if flat else mix(fills, 0.3))
+        faint = text if flat else mix(text, 0.5)
+        self.lines_ = draw_lines(self.ax_, section.lines, color=faint, linewidth=0.7 * thin)
+        self.hulls_ = self.cuts_ = self.points_ = None
+        if hulls and not flat:
+            self._draw_hulls(leaves, fills, nested=hulls == "nested", linewidth=0.8 * thin)
         if not flat:
-            if hulls:
-                filled = [
-                    (section.hulls[v], fill) for v, fill in zip(leaves, fills, strict=True) if len(section.hulls[v]) > 2
-                ]
-                self.leaf_hulls_ = draw_cells(
-                    self.ax_, [h for h, _ in filled], np.array([mix(f, 0.65) for _, f in filled])
-                )
-                self.hulls_ = draw_lines(
-                    self.ax_,
-                    collect_edges([section.hulls[v] for v in shown]),
-                    color=mix(text, 0.75),
-                    linewidth=0.8 * thin,
-                    linestyle="--",
-                )
             self.cuts_ = draw_lines(self.ax_, section.cuts, color=text, linewidth=1.4 * thin, zorder=3)
         if points and not flat:
             self.points_ = draw_points(self.ax_, section.points, self.palette.colour_labels(self.labels))
@@ -156,3 +144,10 @@ class PartitionDisplay:
         fit_frame(self.ax_, section.corners, self.names)
         self.ax_.set_title(self.title)
         return self
+
+    def _draw_hulls(self, leaves: np.ndarray, fills: np.ndarray, *, nested: bool, linewidth: float) -> None:
+        hulls = self.section.hulls
+        solid = [k for k, v in enumerate(leaves) if len(hulls[v]) > 2]
+        draw_cells(self.ax_, [hulls[leaves[k]] for k in solid], mix(fills[solid], 0.65))
+        edges = collect_edges(hulls if nested else [hulls[v] for v in leaves])
+        self.hulls_ = draw_lines(self.ax_, edges, color=mix(ink()[0], 0.75), linewidth=linewidth, linestyle="--")

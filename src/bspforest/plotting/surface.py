@@ -48,7 +48,8 @@ class SurfaceDisplay:
     >>> display = SurfaceDisplay.from_estimator(forest, dims=(0, 1), values={3: 0.9}, grid_resolution=50)
     >>> display.response.shape
     (50, 50)
-    >>> axes = display.plot().axes_  # doctest: +SKIP
+    >>> [ax.get_xlabel() for ax in display.plot().axes_]
+    ['feature 0', 'feature 0']
     """
 
     def __init__(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
-from bspforest import demo
+from bspforest.cli.main import main
 
 
 def test_demo(tmp_path, capsys):
-    demo.main(["--rows", "2000", "--trees", "5", "--output", str(tmp_path / "new" / "demo.png")])
+    assert main(["demo", "--rows", "2000", "--trees", "5", "--output", str(tmp_path / "new" / "demo.png")]) == 0
     shown = capsys.readouterr()
     assert "BSP forest, online" in shown.out
     assert "refitted every 400 rows" in shown.out
@@ -17,6 +15,5 @@ def test_demo(tmp_path, capsys):
 
 
 def test_demo_refuses_nonsense(capsys):
-    with pytest.raises(SystemExit):
-        demo.main(["--rows", "5"])
-    assert "at least 2000 rows" in capsys.readouterr().err
+    assert main(["demo", "--rows", "5"]) == 2
+    assert "--rows must be at least 2000" in capsys.readouterr().err

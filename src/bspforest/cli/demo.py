@@ -1,4 +1,4 @@
-"""``make demo``: a forest that learns as it predicts, on a simulated stream, beside a Mondrian and a batch forest.
+"""``bspforest demo``: a forest that learns as it predicts, on a simulated stream, beside a Mondrian and a batch forest.
 
 The stream is Friedman's function of five features among eight. Every row is first predicted, then learned. A batch random
 forest, refitted from time to time on all rows so far, shows what is lost by learning each row only once.
@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 from sklearn.ensemble import RandomForestRegressor
 
-from . import BSPForestRegressor
-from ._threads import Progress
+from .. import BSPForestRegressor
+from .._threads import Progress
+from .errors import UsageError
 
 
 def make_stream(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -76,15 +77,10 @@ def draw(runners: list[Runner], window: int, path: Path) -> None:
     figure.savefig(path, dpi=150)
 
 
-def main(argv: list[str] | None = None) -> None:
-    """Run the demo."""
-    parser = argparse.ArgumentParser(prog="python -m bspforest.demo", description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=20_000, help="rows of the stream (default: %(default)s)")
-    parser.add_argument("--trees", type=int, default=50, help="trees in each forest (default: %(default)s)")
-    parser.add_argument("--output", type=Path, default=Path("out/demo.png"), help="the picture (default: %(default)s)")
-    options = parser.parse_args(argv)
-    if options.rows < 2_000 or options.trees < 1:
-        parser.error("at least 2000 rows and 1 tree are needed")
+def run(options: argparse.Namespace) -> int:
+    """Run the command."""
+    if options.rows < 2_000:
+        raise UsageError("--rows must be at least 2000")
     X, y = make_stream(options.rows, seed=0)
     shared = {"n_estimators": options.trees, "random_state": 0}
     # Pair cuts come d - 1 = 7 times as fast as axis cuts; with this scale the two forests have about as many leaves.
@@ -117,10 +113,7 @@ def main(argv: list[str] | None = None) -> None:
     try:
         draw(runners, min(1000, options.rows // 4), options.output)
     except ImportError:
-        print("No picture: pip install 'bspforest[plot]' brings matplotlib.")
+        print("No picture: pip install 'bspforest[cli]' brings matplotlib.")
     else:
         print(f"Picture: {options.output}")
-
-
-if __name__ == "__main__":
-    main()
+    return 0

@@ -1,0 +1,97 @@
+"""The command ``bspforest``: what reading, encoding and checkpoints cost beside learning.
+
+``python benchmarks/command.py`` prints a table: 100,000 rows of 8 columns and a target, as CSV, 10 trees. With more trees, both
+shares are smaller or the same. ``--trees 100`` measures that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from bspforest.cli.main import main
+
+Row = tuple[str, str, str]  # what, measured, asked
+ROWS, COLUMNS = 100_000, 8
+
+
+def write_csv(path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.random((ROWS, COLUMNS))
+    y = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 10 * X[:, 3] + rng.normal(size=ROWS)
+    header = ",".join([*(f"x{k}" for k in range(COLUMNS)), "y"])
+    np.savetxt(path, np.column_stack([X, y]), fmt="%.6f", delimiter=",", header=header, comments="")
+
+
+def run(*arguments: object) -> tuple[float, float]:
+    """Run a command: its seconds, and those of the processor in this thread."""
+    wall, thread = time.perf_counter(), time.thread_time()
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert main([str(argument) for argument in arguments]) == 0
+    return time.perf_counter() - wall, time.thread_time() - thread
+
+
+def bench_evaluate(data: Path, folder: Path, trees: int, rounds: int) -> Iterator[Row]:
+    """All that is not the forest's own time, as a share of the whole."""
+    shares = []
+    for _ in range(rounds):
+        wall, _ = run("evaluate", data, "--target", "y", "--trees", trees, "--json", folder / "scores.json")
+        forest = json.loads((folder / "scores.json").read_text())["models"][0]["seconds"]
+        shares.append((wall - forest) / wall)
+    what = f"evaluate, {trees} trees: share of the time for reading, encoding and bookkeeping"
+    yield what, f"{min(shares):.1%}", "at most 25%"
+
+
+def bench_checkpoints(data: Path, folder: Path, trees: int, rounds: int) -> Iterator[Row]:
+    """Learning with and without checkpoints, in turn."""
+    best: dict[int, np.ndarray] = {}
+    for _ in range(rounds):
+        for every in (10_000, 10 * ROWS):
+            seconds = run(
+                *("learn", data, "--target", "y", "--model", folder / "m.bsp", "--overwrite", "--trees", trees),
+                *("--checkpoint-rows", every),
+            )
+            best[every] = np.minimum(best.get(every, np.inf), seconds)
+    wall, thread = best[10_000] / best[10 * ROWS] - 1
+    what = f"learn, {trees} trees, a checkpoint every 10,000 rows ({(folder / 'm.bsp').stat().st_size / 1e6:.0f} MB at the end)"
+    yield f"{what}: slower by", f"{wall:+.1%}", "at most 10%"
+    yield f"{what}: more of the learning thread's processor time", f"{thread:+.1%}", ""
+
+
+def print_table() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trees", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    print("| what | measured | asked |\n|---|---|---|")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_csv(folder / "data.csv")
+        run("evaluate", folder / "data.csv", "--target", "y", "--trees", 2, "--max-rows", 2000)  # compiles
+        run(
+            "learn",
+            folder / "data.csv",
+            "--target",
+            "y",
+            "--trees",
+            2,
+            "--model",
+            folder / "w.bsp",
+            "--checkpoint-rows",
+            50_000,
+        )
+        for bench in (bench_evaluate, bench_checkpoints):
+            for row in bench(folder / "data.csv", folder, options.trees, options.rounds):
+                print(f"| {' | '.join(row)} |", flush=True)
+
+
+if __name__ == "__main__":
+    print_table()

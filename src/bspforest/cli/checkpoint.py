@@ -1,0 +1,54 @@
+"""Saving a model while it goes on learning."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from .. import persistence
+from .errors import CommandError
+
+
+class Checkpoints:
+    """Saves a forest every so many rows or seconds, in the background: see `bspforest.persistence.Saver`."""
+
+    def __init__(self, path: Path, rows: int | None, seconds: float | None) -> None:
+        self._saver = persistence.Saver(path)
+        self._rows = rows
+        self._seconds = seconds
+        self._since = 0
+        self._last = time.monotonic()
+
+    def due(self, n: int) -> bool:
+        """Whether it is time to save, now that n more rows are learned, and the checkpoint before is written.
+
+        Learning does not wait for a slow disk: checkpoints then come as soon as it lets them.
+        """
+        self._since += n
+        if self._saver.busy:
+            return False
+        self.wait()
+        if self._rows is not None and self._since >= self._rows:
+            return True
+        return self._seconds is not None and time.monotonic() - self._last >= self._seconds
+
+    def start(self, forest: Any, extra: dict[str, Any]) -> None:
+        """Save in the background."""
+        try:
+            self._saver.save(forest, extra)
+        except MemoryError:  # for the copy; without one it is slower, and safe
+            self.finish(forest, extra)
+        self._since, self._last = 0, time.monotonic()
+
+    def finish(self, forest: Any, extra: dict[str, Any]) -> None:
+        """Save now."""
+        self.wait()
+        persistence.save(forest, self._saver.path, extra=extra)
+
+    def wait(self) -> None:
+        """Until the checkpoint in the background is written; an error if it could not be."""
+        try:
+            self._saver.wait()
+        except (OSError, MemoryError) as error:
+            raise CommandError(f"a checkpoint could not be saved: {error}") from error

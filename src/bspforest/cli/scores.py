@@ -1,0 +1,116 @@
+"""Scores along a stream, in memory that does not grow: each chunk adds a vector of sums, and every score follows from sums."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+import numpy as np
+
+MOST_POINTS = 1_000  # of a curve; beyond, every other one is dropped
+
+
+class Scores:
+    """How well a model predicts: over all rows, over the latest ``window``, and as a curve along the stream."""
+
+    columns: tuple[str, ...]
+    main: str
+
+    def __init__(self, window: int) -> None:
+        self.window = window
+        self.curve: list[tuple[int, float]] = []
+        self._total: np.ndarray | None = None
+        self._recent: deque[np.ndarray] = deque()
+        self._in_window = 0.0
+        self._apart = 1  # chunks between two points of the curve
+        self._chunks = 0
+
+    def _add(self, sums: np.ndarray) -> None:
+        self._total = sums if self._total is None else self._total + sums
+        self._recent.append(sums)
+        self._in_window += sums[0]
+        while self._in_window - self._recent[0][0] >= self.window:
+            self._in_window -= self._recent.popleft()[0]
+        self._chunks += 1
+        if self._chunks % self._apart == 0:
+            self.curve.append((self.n_rows, self.recent()[self.main]))
+            if len(self.curve) > MOST_POINTS:
+                self.curve = self.curve[1::2]
+                self._apart *= 2
+
+    @property
+    def n_rows(self) -> int:
+        """Rows scored."""
+        return 0 if self._total is None else int(self._total[0])
+
+    def overall(self) -> dict[str, float]:
+        """Scores over all rows."""
+        return self._scores(self._total) if self._total is not None else dict.fromkeys(self.columns, math.nan)
+
+    def recent(self) -> dict[str, float]:
+        """Scores over the latest rows: whole chunks, at least ``window`` rows if there were as many."""
+        return self._scores(np.sum(self._recent, axis=0)) if self._recent else self.overall()
+
+    def _scores(self, sums: np.ndarray) -> dict[str, float]:
+        raise NotImplementedError
+
+
+class ClassScores(Scores):
+    """Accuracy, log loss and Cohen's kappa.
+
+    >>> scores = ClassScores(window=2, n_classes=2)
+    >>> scores.add(np.array([0, 1, 1]), np.array([0, 1, 0]), np.array([[1.0, 0.0], [0.5, 0.5], [0.8, 0.2]]))
+    >>> {name: round(value, 2) for name, value in scores.overall().items()}
+    {'accuracy': 0.67, 'log loss': 0.77, 'kappa': 0.4}
+    """
+
+    columns = ("accuracy", "log loss", "kappa")
+    main = "accuracy"
+
+    def __init__(self, window: int, n_classes: int) -> None:
+        super().__init__(window)
+        self._n_classes = n_classes
+
+    def add(self, truth: np.ndarray, said: np.ndarray, shares: np.ndarray | None) -> None:
+        """True classes, predicted classes, and the probability of each class (None: the model has none)."""
+        loss = math.nan
+        if shares is not None:
+            least = np.finfo(float).eps  # as scikit-learn's log_loss
+            given = shares[np.arange(len(truth)), truth] / np.maximum(shares.sum(axis=1), least)
+            loss = -float(np.log(np.clip(given, least, 1.0)).sum())
+        counts = [np.bincount(classes, minlength=self._n_classes) for classes in (truth, said)]
+        self._add(np.concatenate([[len(truth), np.sum(truth == said), loss], *counts]))
+
+    def _scores(self, sums: np.ndarray) -> dict[str, float]:
+        n, right, loss = sums[:3]
+        truth, said = sums[3 : 3 + self._n_classes], sums[3 + self._n_classes :]
+        chance = float(truth @ said) / n**2
+        kappa = (right / n - chance) / (1 - chance) if chance < 1 else math.nan
+        return {"accuracy": float(right / n), "log loss": float(loss / n), "kappa": float(kappa)}
+
+
+class NumberScores(Scores):
+    """Root mean squared error, mean absolute error and R².
+
+    >>> scores = NumberScores(window=2)
+    >>> scores.add(np.array([1.0, 2.0, 6.0]), np.array([1.0, 2.0, 3.0]))
+    >>> {name: round(value, 2) for name, value in scores.overall().items()}
+    {'RMSE': 1.73, 'MAE': 1.0, 'R²': 0.36}
+    """
+
+    columns = ("RMSE", "MAE", "R²")
+    main = "RMSE"
+    _shift: float | None = None  # about the mean of the labels, so that their squares do not drown their spread
+
+    def add(self, truth: np.ndarray, said: np.ndarray) -> None:
+        """True and predicted numbers."""
+        if self._shift is None:
+            self._shift = float(truth.mean())
+        error, moved = said - truth, truth - self._shift
+        self._add(np.array([len(truth), error @ error, np.abs(error).sum(), moved.sum(), moved @ moved]))
+
+    def _scores(self, sums: np.ndarray) -> dict[str, float]:
+        n, squares, absolute, total, total_squares = map(float, sums)
+        spread = total_squares - total**2 / n
+        r2 = 1 - squares / spread if spread > 1e-12 * total_squares else math.nan
+        return {"RMSE": math.sqrt(squares / n), "MAE": absolute / n, "R²": r2}

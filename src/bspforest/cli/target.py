@@ -1,0 +1,87 @@
+"""The column to predict: the task it stands for, and its values as labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .arrow import pa, pc
+from .columns import BOOLEAN, DATE, INTEGER, NUMBER, TEXT, TYPES, convert
+from .errors import CommandError, UsageError
+
+FEW = 20  # different whole numbers in the first rows, up to which they are taken for classes
+
+
+@dataclass
+class Target:
+    """The target's name and kind, and for classification its classes, sorted."""
+
+    name: str
+    kind: str
+    task: str
+    classes: list[Any] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """All there is to know, for JSON."""
+        return {"name": self.name, "kind": self.kind, "task": self.task, "classes": self.classes}
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The classes as an array."""
+        return np.array(self.classes)
+
+    def encode(self, values: pa.Array) -> tuple[np.ndarray, np.ndarray | None]:
+        """Labels as the estimators want them, and which rows are of no use (None: none of them)."""
+        if self.task == "regression":
+            numbers = pc.cast(values, pa.float64()).to_numpy(zero_copy_only=False)
+            bad = ~np.isfinite(numbers)
+            return numbers, bad if bad.any() else None
+        assert self.classes is not None
+        found = pc.index_in(values, value_set=pa.array(self.classes, TYPES[self.kind]))
+        codes = pc.fill_null(found, 0).to_numpy(zero_copy_only=False)
+        bad = pc.is_null(found).to_numpy(zero_copy_only=False)
+        return self.labels[codes], bad if bad.any() else None
+
+    def explain(self, value: Any) -> str:
+        """Why a value is of no use."""
+        if value is None or value != value:
+            return f"no value in the target {self.name!r}"
+        if self.task == "regression":
+            return f"{value!r} in the target {self.name!r} is not finite"
+        shown = ", ".join(map(str, (self.classes or [])[:8])) + (", ..." if len(self.classes or []) > 8 else "")
+        return f"a new class, {value!r}, in the target {self.name!r}; known are {shown}. --classes names all in advance"
+
+
+def make_target(name: str, kind: str, first: pa.Array, task: str | None) -> tuple[Target, str]:
+    """The target without its classes, and why this task."""
+    if kind == DATE:
+        raise CommandError(f"the target {name!r} holds dates or times: numbers, booleans or text are expected")
+    if kind in (TEXT, BOOLEAN):
+        if task == "regression":
+            raise UsageError(f"--task regression needs a target that holds numbers, and {name!r} holds {kind}")
+        return Target(name, kind, "classification"), f"{name!r} holds {'text' if kind == TEXT else 'booleans'}"
+    values = convert(first, kind)[0]
+    distinct = len(pc.drop_null(pc.unique(values)))
+    if kind == NUMBER:
+        if task == "classification":
+            return Target(name, kind, "classification"), "as given"
+        return Target(name, kind, "regression"), "as given" if task else f"{name!r} holds numbers"
+    why = f"{name!r} holds {distinct} different whole numbers"
+    chosen = task or ("classification" if distinct <= FEW else "regression")
+    return Target(name, INTEGER if chosen == "classification" else NUMBER, chosen), "as given" if task else why
+
+
+def parse_classes(target: Target, given: str) -> list[Any]:
+    """The classes named by ``--classes``."""
+    values, bad = convert(pa.array([value.strip() for value in given.split(",")]), target.kind)
+    if (bad is not None and pc.any(bad).as_py()) or values.null_count:
+        raise UsageError(f"--classes {given}: the target {target.name!r} holds {target.kind}s")
+    return sort_classes(values)
+
+
+def sort_classes(values: pa.Array) -> list[Any]:
+    """All different values, sorted as NumPy sorts them."""
+    found = pc.drop_null(pc.unique(values)).to_pylist()
+    return np.unique(np.array(found)).tolist() if found else []
