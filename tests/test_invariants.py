@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bspforest import _layout as layout
 from bspforest._layout import ISOTROPIC, NOTHING
 
 
@@ -201,3 +202,62 @@ def test_points_that_rounding_cannot_part():
     assert forest.n_held == 16
     forest.forget(np.arange(10))
     assert forest.n_held == 6
+
+
+def test_points_that_boxes_cannot_part():
+    """Differences far below the rounding of float32 boxes: candidates fall into the rounding, for ever if nobody gave up."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.ones(600), 1e-14 * rng.random((600, 2))])
+    forest = laws.make(X, 2, budget=lambda n: 0.3 * n**0.2, min_split=3)
+    laws.learn(forest, X[:8])
+    laws.learn(forest, X[8:300])
+    laws.learn(forest, X[300:])
+    assert forest.n_held == 600
+    check(forest)
+
+
+def test_forgetting_labels_of_any_size_and_no_weight():
+    """Statistics of a large leaf stay those of a recount where subtracting would cancel, or divide nothing by nothing."""
+    X = np.repeat([[0.5, 0.5]], 80, axis=0)
+    forest = laws.make(X, 2, budget=1.0)
+    y = np.arange(80.0)
+    y[7] = 1e200
+    w = np.ones(80)
+    forest.learn(X, y, w)
+    forest.forget(np.array([7]))
+    check(forest)
+    weightless = laws.make(X, 2, budget=1.0)
+    weightless.learn(X, y, np.zeros(80))
+    weightless.forget(np.array([3, 7]))
+    check(weightless)
+    assert np.isfinite(weightless.arrays.values[:, 0]).all()
+
+
+def test_growing_without_memory(monkeypatch):
+    """No memory for the next array: nothing is learned, nothing lost, and the next try succeeds."""
+    X = np.random.default_rng(2).random((900, 3))
+    forest = laws.make(X, 3, budget=3.0)
+    laws.learn(forest, X[:300])
+    resize = layout.resize_trees
+    failed = 0
+    for calls in range(6):
+        left = [calls]
+
+        def fail_later(array, capacity, left=left):
+            left[0] -= 1
+            if left[0] < 0:
+                raise MemoryError
+            return resize(array, capacity)
+
+        monkeypatch.setattr(layout, "resize_trees", fail_later)
+        held = forest.n_held
+        try:
+            laws.learn(forest, X[held : held + 100])
+        except MemoryError:
+            failed += 1
+            assert forest.n_held == held
+        check(forest)
+    monkeypatch.undo()
+    assert failed > 1
+    laws.learn(forest, X[forest.n_held :])
+    check(forest)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ._boxes import bound_rows, round_down, round_up
@@ -27,9 +29,10 @@ from ._nodes import (
 )
 from ._queue import schedule, unschedule
 
-# Up to this many points, or if the point carried half the weight, labels are counted afresh: exact, where subtracting
-# would cancel.
+# Up to this many points, or if the point carried half the weight, or if hardly more than this share of the variance is left
+# without it, labels are counted afresh: exact, where subtracting would cancel.
 RECOUNT = 32
+CANCELLED = 1e-6
 
 
 @kernel
@@ -54,13 +57,17 @@ def remove_label(tree, k, slot):
     w = tree.labels[slot, 1]
     values = tree.values[k]
     weight = values[int(y)] if tree.n_classes > 0 else values[0]
-    if tree.leaves[k].n_points <= RECOUNT or 2.0 * w > weight:
+    if tree.leaves[k].n_points <= RECOUNT or 2.0 * w >= weight:
         recount(tree, k)
     elif tree.n_classes > 0:
         values[int(y)] -= w
     else:
         mean = values[1] - (y - values[1]) * (w / (weight - w))
-        values[2] = max(0.0, values[2] - w * (y - values[1]) * (y - mean))
+        squares = values[2] - w * (y - values[1]) * (y - mean)
+        if not CANCELLED * values[2] <= squares < math.inf:
+            recount(tree, k)
+            return
+        values[2] = squares
         values[1] = mean
         values[0] = weight - w
 

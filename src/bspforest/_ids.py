@@ -19,6 +19,11 @@ class RowTable:
     def __len__(self) -> int:
         return self.n_seen - self._first
 
+    @property
+    def n_free(self) -> int:
+        """How many slots can be used again."""
+        return len(self._free)
+
     def take_slots(self, n: int) -> np.ndarray:
         """Places for n new rows, which count as held only when they are `add`-ed."""
         if n == 1 and not self._free:

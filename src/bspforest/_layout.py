@@ -17,6 +17,7 @@ window finds the point to forget at the head of the ring.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -272,21 +273,29 @@ def resize_rows(array: np.ndarray, capacity: int) -> np.ndarray:
     return new
 
 
-def resize_cuts(forest: Forest, capacity: int) -> Forest:
-    """Room for ``capacity`` cut nodes in each tree. One array at a time, so that only one is ever held twice."""
-    forest = forest._replace(cuts=resize_trees(forest.cuts, capacity))
-    return forest._replace(boxes=resize_trees(forest.boxes, capacity))
+def resize_cuts(forest: Forest, capacity: int) -> Iterator[Forest]:
+    """Room for ``capacity`` cut nodes in each tree.
+
+    This and the next two yield the forest after each array, because the array that was there is no longer valid, even if there
+    is not enough memory for the next one. Kernels look at the size of the last array only.
+    """
+    return _resize(forest, boxes=capacity, cuts=capacity)
 
 
-def resize_leaves(forest: Forest, capacity: int) -> Forest:
+def resize_leaves(forest: Forest, capacity: int) -> Iterator[Forest]:
     """Room for ``capacity`` leaves in each tree."""
-    forest = forest._replace(leaves=resize_trees(forest.leaves, capacity))
-    return forest._replace(values=resize_trees(forest.values, capacity))
+    return _resize(forest, values=capacity, leaves=capacity)
 
 
-def resize_held(forest: Forest, capacity: int) -> Forest:
+def resize_held(forest: Forest, capacity: int) -> Iterator[Forest]:
     """Room to hold ``capacity`` rows. A pending leaf has ``min_split`` of them at least, so the queue is bounded too."""
-    forest = forest._replace(queue=resize_trees(forest.queue, capacity // forest.min_split + 1))
-    forest = forest._replace(rows=resize_rows(forest.rows, capacity))
-    forest = forest._replace(labels=resize_rows(forest.labels, capacity))
-    return forest._replace(links=resize_trees(forest.links, capacity))
+    queue = capacity // forest.min_split + 1
+    return _resize(forest, queue=queue, labels=capacity, links=capacity, rows=capacity)
+
+
+def _resize(forest: Forest, **capacities: int) -> Iterator[Forest]:
+    for name, capacity in capacities.items():
+        resize = resize_rows if name in ("rows", "labels") else resize_trees
+        changed: dict[str, Any] = {name: resize(getattr(forest, name), capacity)}
+        forest = forest._replace(**changed)
+        yield forest

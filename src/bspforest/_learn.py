@@ -189,8 +189,9 @@ def any_row_beyond(family, chunk, start, end, cut, normal, right):
 def find_chunk_separation(tree, work, chunk, start, end, v, t0):
     """The first cut after t0, before the cut of node ``v``, that parts some of the chunk's rows from all of ``v``.
 
-    Returns its time (infinity if there is none) and the side of ``v``; the cut is in ``work.cut``. ``chunk.box`` holds
-    the box of the rows.
+    Returns whether there is one, its time, and the side of ``v``; the cut is in ``work.cut``. ``chunk.box`` holds the box of
+    the rows. If it is tired of candidates in vain, the time up to which there is none; otherwise infinity. (Boxes of nodes
+    are rounded: where points are closer together than float32 can tell, nearly all candidates fall into the rounding.)
     """
     state = tree.state[0]
     cut = work.cut[0]
@@ -205,9 +206,11 @@ def find_chunk_separation(tree, work, chunk, start, end, v, t0):
     tries = 0
     while rate > 0.0:
         t += draw_exponential(state) / rate
-        if t >= t_end or (tries > PATIENCE and t_end == math.inf):
+        if t >= t_end:
             break
         tries += 1
+        if tries > PATIENCE:
+            return False, t, False
         draw_candidate(tree.family, state, box, rate, cut, work.normal)
         # The chunk must have rows on a side where the node has none. Its rows are asked before the node's points, which
         # are many and far apart in memory.
@@ -217,8 +220,8 @@ def find_chunk_separation(tree, work, chunk, start, end, v, t0):
             if answer == YES or not any_row_beyond(tree.family, chunk, start, end, cut, work.normal, right):
                 continue
             if answer == NO or not search_beyond(tree, work, v, cut, work.normal, right):
-                return t, not right
-    return math.inf, False
+                return True, t, not right
+    return False, math.inf, False
 
 
 @inlined
@@ -278,9 +281,13 @@ def extend(forest, m, work, chunk, n, budget):
         t0 = chunk.times[top]
         top -= 1
         ref = child_of(tree, parent, side)
-        if end - start <= FEW:
+        found, t, near = False, t0, False
+        if ref >= 0 and end - start > FEW:
+            bound_rows(chunk.rows, start, end, chunk.box)
+            found, t, near = find_chunk_separation(tree, work, chunk, start, end, ref, t0)
+        if end - start <= FEW or (ref >= 0 and t < math.inf and not found):
             for s in range(start, end):
-                wait(chunk, waiting, s, parent, side, t0)
+                wait(chunk, waiting, s, parent, side, t)
                 waiting += 1
                 if waiting == LANES:
                     insert_waiting(forest, m, work, chunk, waiting, budget)
@@ -291,10 +298,8 @@ def extend(forest, m, work, chunk, n, budget):
             load_chunk(chunk, start, end, work, n)
             build(tree, work, np.int64(0), n + end - start, parent, side, t0, budget)
             continue
-        bound_rows(chunk.rows, start, end, chunk.box)
-        t, near = find_chunk_separation(tree, work, chunk, start, end, ref, t0)
         pending = is_pending(tree, ref)
-        if t < math.inf and not (pending and t > budget):
+        if found and not (pending and t > budget):
             # A new node over this one: the rows on its side go on into it, the others are built afresh.
             w = new_cut(tree)
             set_cut(tree, w, work.cut[0], work.normal, t)
@@ -319,7 +324,7 @@ def extend(forest, m, work, chunk, n, budget):
             k = leaf_of(tree, ref)
             for s in range(start, end):
                 append_point(tree, k, chunk.slots[s])
-            if t < math.inf:
+            if found:
                 set_cut(tree, ref, work.cut[0], work.normal, t)
                 copy_bounds(tree, ref)
                 schedule(tree, t, ref, k)

@@ -7,7 +7,7 @@ files; it trusts its input (finite float64 rows, class indices from 0), which th
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any
 
@@ -262,12 +262,12 @@ class OnlineForest:
 
     def _take_slots(self, n: int) -> np.ndarray:
         """Places for n new rows."""
-        slots = self.table.take_slots(n)
+        need = self.table.n_slots + max(0, n - self.table.n_free)
         room = len(self.arrays.rows)
-        if self.table.n_slots > room:
+        if need > room:
             larger = self._enlarge(room) if self.n_held else 0
-            self.arrays = layout.resize_held(self.arrays, max(self.table.n_slots, larger))
-        return slots
+            self._adopt(layout.resize_held(self.arrays, max(need, larger)))
+        return self.table.take_slots(n)
 
     def _insert(self, slots: np.ndarray, budgets: np.ndarray) -> None:
         """Have all trees learn the rows in ``slots``."""
@@ -295,17 +295,22 @@ class OnlineForest:
             self._reserve(lacking)
             size = max(size, lacking)
 
+    def _adopt(self, steps: Iterator[Forest]) -> None:
+        """Take over arrays that are replaced one after another."""
+        for arrays in steps:
+            self.arrays = arrays
+
     def _reserve(self, n: int) -> None:
         """Room for n more cuts and leaves in each tree."""
         arrays = self.arrays
         need = max(arrays.state["n_cuts"].tolist()) + n  # for few trees quicker than numpy's
         room = arrays.cuts.shape[1]
         if need > room:
-            self.arrays = layout.resize_cuts(self.arrays, max(need, self._enlarge(room)))
+            self._adopt(layout.resize_cuts(self.arrays, max(need, self._enlarge(room))))
         need = max(arrays.state["n_leaves"].tolist()) + n
         room = arrays.leaves.shape[1]
         if need > room:
-            self.arrays = layout.resize_leaves(self.arrays, max(need, self._enlarge(room)))
+            self._adopt(layout.resize_leaves(self.arrays, max(need, self._enlarge(room))))
 
     def _enlarge(self, room: int) -> int:
         return int((1.5 if self.nbytes < SMALL else 1.25) * room)
@@ -347,8 +352,8 @@ class OnlineForest:
         while todo:
             todo = self._build_some(self.arrays, todo, slots, budget, progress)
             if todo:  # those that lacked room
-                self.arrays = layout.resize_cuts(self.arrays, int(1.2 * self.arrays.cuts.shape[1]) + 64)
-                self.arrays = layout.resize_leaves(self.arrays, int(1.2 * self.arrays.leaves.shape[1]) + 64)
+                self._adopt(layout.resize_cuts(self.arrays, int(1.2 * self.arrays.cuts.shape[1]) + 64))
+                self._adopt(layout.resize_leaves(self.arrays, int(1.2 * self.arrays.leaves.shape[1]) + 64))
         self._held_at_scaling = self.n_held
         self._learned_since = 0
 
@@ -384,13 +389,14 @@ class OnlineForest:
         k = min(self.n_threads, self.n_trees)
         per_tree = ("state", "cuts", "boxes", "leaves", "values", "queue", "links")
         first = self.arrays._replace(**{name: getattr(self.arrays, name)[:k].copy() for name in per_tree})
-        first = layout.resize_leaves(layout.resize_cuts(first, n + 1), n + 1)
+        *_, first = layout.resize_cuts(first, n + 1)
+        *_, first = layout.resize_leaves(first, n + 1)
         self._build_some(first, list(range(k)), slots, budget, progress)
         n_cuts, n_leaves = int(first.state["n_cuts"].max()), int(first.state["n_leaves"].max())
         small = {name: getattr(self.arrays, name)[:, :1].copy() for name in ("cuts", "boxes", "leaves", "values")}
         slack = 1.02 if n > 10_000 else 1.1
-        self.arrays = layout.resize_cuts(self.arrays._replace(**small), int(slack * n_cuts) + 16)
-        self.arrays = layout.resize_leaves(self.arrays, int(slack * n_leaves) + 16)
+        self._adopt(layout.resize_cuts(self.arrays._replace(**small), int(slack * n_cuts) + 16))
+        self._adopt(layout.resize_leaves(self.arrays, int(slack * n_leaves) + 16))
         for name, used in (("cuts", n_cuts), ("boxes", n_cuts), ("leaves", n_leaves), ("values", n_leaves)):
             getattr(self.arrays, name)[:k, :used] = getattr(first, name)[:, :used]
         for name in ("queue", "links", "state"):
