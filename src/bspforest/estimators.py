@@ -240,8 +240,8 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
     >>> forest = BSPForestClassifier(random_state=0)
     >>> for start in range(0, 1500, 100):
     ...     forest = forest.partial_fit(X[start:start + 100], y[start:start + 100], classes=range(10))
-    >>> round(forest.score(X[1500:], y[1500:]), 2)
-    0.91
+    >>> forest.score(X[1500:], y[1500:]) > 0.88
+    True
     >>> forest.forget(range(500)).n_samples_
     1000
     """
