@@ -1,0 +1,168 @@
+"""Section 5.3: how well cuts are spent. A sine of two features, by budget and by number of rows."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bspforest import BSPForestRegressor
+
+from . import drawing, rows
+from .methods import METHODS, count_leaves
+from .runner import Job, Run, Scale
+from .summary import Claim, Comparison, Section, average, compare, judge, numbers, pivot
+
+NAME = "efficiency"
+SETTINGS = ("n", "scale")
+MEASURES = ("rmse", "leaves", "fit_cpu_s", "predict_cpu_s")
+TIMED = False
+
+COMPARED = ("mondrian", "mondrian_redraw", "bsp", "bsp_redraw")
+SCALES = tuple(round(0.1 * k, 1) for k in range(1, 16))
+SIZES = (300, 500, 1000, 2000, 5000, 10_000)
+N = 5000
+N_TEST = 5000
+
+
+def points(scale: Scale) -> list[tuple[int, float]]:
+    """Numbers of rows and scales of the budget: along both axes of the figure."""
+    if scale.full:
+        return sorted({(N, s) for s in SCALES} | {(n, 1.0) for n in SIZES})
+    return sorted({(1000, s) for s in (0.1, 0.5, 1.0, 1.5)} | {(n, 1.0) for n in (300, 1000, 3000)})
+
+
+def plan(scale: Scale) -> list[Job]:
+    return [
+        Job(
+            NAME,
+            "oblique_sine",
+            method,
+            (("n", n), ("scale", s)),
+            r,
+            cost=scale.trees * 1e-6 * (n * (4.0 if "redraw" in method else 0.7) + N_TEST * 0.4) + 0.02,
+        )
+        for n, s in points(scale)
+        for method in COMPARED
+        for r in range(scale.repetitions)
+    ]
+
+
+def measure(job: Job, run: Run) -> dict[str, Any]:
+    split = rows.make_oblique_sine(job["n"], N_TEST, job.data_seed)
+    method = METHODS[job.method]
+    forest = BSPForestRegressor(
+        run.scale.trees,
+        cuts=method.cuts,
+        refinement=method.refinement,
+        budget_scale=job["scale"],
+        random_state=job.seed,
+    )
+    begun = time.thread_time()
+    forest.fit(split.X, split.y)
+    fitted = time.thread_time()
+    error = forest.predict(split.X_test) - split.y_test
+    asked = time.thread_time()
+    return {
+        "rmse": float(np.sqrt(np.mean(error**2))),
+        "leaves": float(count_leaves(forest)),
+        "fit_cpu_s": fitted - begun,
+        "predict_cpu_s": asked - fitted,
+    }
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The page
+
+RULES = {"exact": ("bsp", "mondrian"), "redraw": ("bsp_redraw", "mondrian_redraw")}
+SIMILAR = 0.25  # what we take "similar" numbers of leaves to be: within a quarter
+
+
+def by_budget(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the first axis: the number of rows that has the most budgets."""
+    n = frame.groupby("n")["scale"].nunique().idxmax()
+    return frame[frame["n"] == n].sort_values("scale")
+
+
+def by_rows(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame[frame["scale"] == 1.0].sort_values("n")
+
+
+def draw(frame: pd.DataFrame, folder: Path) -> list[str]:
+    plt = drawing.start()
+    figure, axes = plt.subplots(1, 4, figsize=(14, 3.8), layout="constrained")
+    panels = [(by_budget(frame), "scale", "rmse"), (by_budget(frame), "scale", "leaves"), (by_rows(frame), "n", "rmse")]
+    for ax, (part, x, y) in zip(axes, panels, strict=False):
+        drawing.draw_curves(ax, part, COMPARED, x, y)
+        xlabel = "budget, times n^(1/4)" if x == "scale" else "rows learned"
+        ax.set(xlabel=xlabel, ylabel="leaves a tree" if y == "leaves" else "RMSE to the true function")
+    axes[2].set(xscale="log", yscale="log")
+    means = [average(by_rows(frame), ["method", "n"], y) for y in ("fit_cpu_s", "rmse")]
+    for method in COMPARED:
+        seconds, rmse = (part[part["method"] == method] for part in means)
+        known = METHODS[method]
+        axes[3].plot(seconds["mean"], rmse["mean"], "o" + known.line, color=known.colour, markersize=3, label=known.label)
+    axes[3].set(xlabel="seconds to fit (CPU)", ylabel="RMSE to the true function", xscale="log", yscale="log")
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4)
+    drawing.save(figure, folder / "efficiency.png")
+    return ["efficiency.png"]
+
+
+def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
+    section = Section("Efficiency of the cuts (Section 5.3)")
+    section.add(
+        "y = 10 sin(π x1 x2) + 0.2 ε. In two dimensions pair cuts come at the rate of half the hull's perimeter, axis cuts at that "
+        "of half the box's, which is at most √2 as much: the budgets are comparable as they are."
+    )
+    section.add("", *(f"![RMSE, leaves and time]({{figures}}/{name})" for name in figures))
+    budget, sizes = by_budget(frame), by_rows(frame)
+    section.add("", f"By budget, {budget['n'].iloc[0]:,} rows. RMSE:", "", *pivot(budget, "rmse", "scale", COMPARED))
+    section.add("", "Leaves a tree:", "", *pivot(budget, "leaves", "scale", COMPARED, digits=0))
+    section.add("", "By number of rows, budget n^(1/4). RMSE:", "", *pivot(sizes, "rmse", "n", COMPARED))
+    section.add("", "Seconds to fit (CPU):", "", *pivot(sizes, "fit_cpu_s", "n", COMPARED))
+    for name, part, axis in (("budget", budget, "scale"), ("number of rows", sizes, "n")):
+        rules = {rule: compare(part, ours, theirs, [axis], "rmse") for rule, (ours, theirs) in RULES.items()}
+        section.claims.append(Claim(f"BSP has the lower RMSE for every {name}", judge(rules), numbers(rules)))
+    section.claims += [judge_leaves(budget), judge_saturation(budget), judge_time(sizes)]
+    return section
+
+
+def judge_leaves(budget: pd.DataFrame) -> Claim:
+    means = average(budget, ["method", "scale"], "leaves").pivot(index="scale", columns="method", values="mean")
+    rules, shown = {}, []
+    for rule, (ours, theirs) in RULES.items():
+        ratio = (means[ours] / means[theirs]).dropna()
+        close = (ratio - 1).abs() <= SIMILAR
+        rules[rule] = Comparison(int(close.sum()), 0, int((~close).sum()), 0, list(ratio - 1))
+        shown.append(f"{rule}: BSP has {ratio.min():.2f} to {ratio.max():.2f} times the leaves of Mondrian")
+    return Claim(f"The numbers of leaves are similar (we say: within {SIMILAR:.0%})", judge(rules), "; ".join(shown))
+
+
+def judge_saturation(budget: pd.DataFrame) -> Claim:
+    """Do leaves grow by less than a tenth over the last third of the budgets?"""
+    means = average(budget, ["method", "scale"], "leaves").pivot(index="scale", columns="method", values="mean")
+    late = means[means.index >= 2 / 3 * means.index.max()]
+    rules, shown = {}, []
+    for rule, (ours, _) in RULES.items():
+        growth = late[ours].iloc[-1] / late[ours].iloc[0] - 1
+        rules[rule] = Comparison(int(growth < 0.1), 0, int(growth >= 0.1), 0, [growth])
+        shown.append(f"{rule}: {growth:+.0%} leaves from {late.index[0]} to {late.index[-1]} n^(1/4)")
+    return Claim(
+        "Large budgets change nothing: nodes of three points are not cut (we say: under 10 % more leaves)",
+        judge(rules),
+        "; ".join(shown),
+    )
+
+
+def judge_time(sizes: pd.DataFrame) -> Claim:
+    means = average(sizes, ["method", "n"], "fit_cpu_s").pivot(index="n", columns="method", values="mean")
+    rules, shown = {}, []
+    for rule, (ours, theirs) in RULES.items():
+        ratio = (means[ours] / means[theirs]).dropna()
+        rules[rule] = Comparison(int((ratio > 1).sum()), 0, int((ratio <= 1).sum()), 0, list(ratio))
+        shown.append(f"{rule}: {ratio.min():.2f} to {ratio.max():.2f} times Mondrian's")
+    return Claim("BSP takes a bit longer than Mondrian", judge(rules), "; ".join(shown))
