@@ -18,12 +18,16 @@ EXPERIMENTS = {e.NAME: e for e in (tuning, efficiency, friedman, classification,
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m experiments", description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="experiment", help=f"any of {', '.join(EXPERIMENTS)}; all if none is given")
+    parser.add_argument(
+        "names", nargs="*", metavar="experiment", help=f"any of {', '.join(EXPERIMENTS)}; all if none is given"
+    )
     parser.add_argument("--full", action="store_true", help="the paper's settings: about three hours on two cores")
     parser.add_argument("--results", type=Path, help="folder of the tables (default: results/quick or results/full)")
     parser.add_argument("--page", type=Path, help="the page (default: docs/results.md if full, else in the folder)")
     parser.add_argument("--data", help="folder of the datasets (default: the environment variable BSPFOREST_DATA)")
-    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="cores to use (default: %(default)s)")
+    parser.add_argument(
+        "--jobs", type=int, default=min(2, os.cpu_count() or 1), help="cores to use (default: %(default)s)"
+    )
     parser.add_argument("--page-only", action="store_true", help="make the page from what there is")
     options = parser.parse_args(argv)
     unknown = [name for name in options.names if name not in EXPERIMENTS]

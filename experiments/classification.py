@@ -12,7 +12,7 @@ import pandas as pd
 from . import drawing, rows, tuning
 from .methods import BATCH, count_leaves, label_of, make_forest
 from .runner import Job, Run, Scale
-from .summary import Claim, Comparison, Section, average, compare, judge, numbers, pivot, show
+from .summary import Claim, Comparison, Section, average, compare, judge, numbers, pivot, show, stand
 
 NAME = "classification"
 SETTINGS = ("features", "share")
@@ -136,6 +136,9 @@ def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
             section.add("", f"Half of the rows learned, {title}:", "")
             section.add(*pivot(part, "accuracy", "dataset", CURVE, best="max"))
     section.add(*describe_votes(curves), *describe_official(frame[frame["share"] == "official"]))
+    for (features, dataset), part in frame[frame["share"] == "official"].groupby(["features", "dataset"], sort=False):
+        title = "all features" if features == "all" else f"{features} components"
+        section.standings += stand(part, f"{dataset}, official split, {title}", "accuracy")
     four = curves[curves["features"].astype(str) == "4"]
     section.claims += [judge_batch(four, ("satimage", "letter", "usps")), judge_batch(four, ("dna",))]
     section.claims += [judge_mondrian(four, rival) for rival in ("mondrian_fixed", "mondrian", "mondrian_fair")]
@@ -144,7 +147,11 @@ def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
 
 def describe_votes(curves: pd.DataFrame) -> list[str]:
     """What soft voting gains over hard voting."""
-    lines = ["", "What soft voting gains over the paper's majority of majorities, mean over shares (four components):", ""]
+    lines = [
+        "",
+        "What soft voting gains over the paper's majority of majorities, mean over shares (four components):",
+        "",
+    ]
     four = curves[curves["features"].astype(str) == "4"].copy()
     four["gain"] = four["accuracy"] - four["accuracy_hard"]
     return lines + pivot(four.dropna(subset=["gain"]), "gain", "dataset", OFFICIAL, digits=4, best="max")
@@ -156,7 +163,11 @@ def describe_official(frame: pd.DataFrame) -> list[str]:
         part = frame[frame["features"].astype(str) == str(features)]
         if not part.empty:
             title = "all features" if features == "all" else f"{features} components"
-            lines += ["", f"The official split, {title} (only the seeds of the forests differ between repetitions):", ""]
+            lines += [
+                "",
+                f"The official split, {title} (only the seeds of the forests differ between repetitions):",
+                "",
+            ]
             lines += pivot(part, "accuracy", "dataset", OFFICIAL, best="max")
     return lines
 
@@ -164,7 +175,9 @@ def describe_official(frame: pd.DataFrame) -> list[str]:
 def judge_batch(frame: pd.DataFrame, sets: tuple[str, ...]) -> Claim:
     """Is the forest within `CLOSE` of the better batch forest, at every share?"""
     part = frame[frame["dataset"].isin(sets)].copy()
-    best = part[part["method"].isin(BATCH)].groupby(["dataset", "share", "repetition"], as_index=False)["accuracy"].max()
+    best = (
+        part[part["method"].isin(BATCH)].groupby(["dataset", "share", "repetition"], as_index=False)["accuracy"].max()
+    )
     part = pd.concat([part, best.assign(method="best batch", accuracy=best["accuracy"] - CLOSE)])
     rules = {}
     for rule, (method, column) in RULES.items():
@@ -212,7 +225,9 @@ def check(frame: pd.DataFrame) -> list[tuple[str, str, str, bool]]:
                 part[part["dataset"] == dataset], "bsp_3", "mondrian_3", ["dataset"], "accuracy", smaller=False
             )
             shown = show(here.loc["mondrian_3", "mean"], here.loc["mondrian_3", "half"])
-            out.append((f"{dataset}, Mondrian at the same budget behind", "behind", f"{shown}: {word(other)}", other.holds))
+            out.append(
+                (f"{dataset}, Mondrian at the same budget behind", "behind", f"{shown}: {word(other)}", other.holds)
+            )
     return out
 
 

@@ -27,10 +27,30 @@ def save(figure: Any, path: Path) -> None:
     start().close(figure)
 
 
+def mark(axis: Any, values: Any) -> None:
+    """Ticks of a logarithmic axis at these values, as plain numbers."""
+    from matplotlib.ticker import NullLocator
+
+    shown = sorted(set(values))
+    axis.set_ticks(shown, [f"{v:,g}" for v in shown])
+    axis.set_minor_locator(NullLocator())
+
+
+def mark_plainly(axis: Any) -> None:
+    """Ticks of a logarithmic axis at 1, 2 and 5 times powers of ten."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    axis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axis.set_minor_locator(NullLocator())
+
+
 def draw_curves(ax: Any, frame: pd.DataFrame, methods: tuple[str, ...], x: str, y: str) -> None:
     """The mean of ``y`` against ``x`` with 1.96 standard errors, a line a method."""
     means = average(frame, ["method", x], y)
     for method in methods:
         line = means[means["method"] == method].sort_values(x)
         if not line.empty:
-            ax.errorbar(line[x], line["mean"], yerr=line["half"].fillna(0), linewidth=1.3, capsize=2, **style_of(method))
+            ax.errorbar(
+                line[x], line["mean"], yerr=line["half"].fillna(0), linewidth=1.3, capsize=2, **style_of(method)
+            )

@@ -12,7 +12,7 @@ import pandas as pd
 from . import drawing, rows, tuning
 from .methods import BATCH, count_leaves, label_of, make_forest
 from .runner import Job, Run, Scale
-from .summary import Claim, Comparison, Section, average, compare, judge, numbers, pivot, show
+from .summary import Claim, Comparison, Section, average, compare, judge, numbers, pivot, show, stand
 
 NAME = "friedman"
 SETTINGS = ("d", "n")
@@ -91,6 +91,8 @@ def draw(frame: pd.DataFrame, folder: Path) -> list[str]:
     for ax, d in zip(axes, (5, 10), strict=True):
         drawing.draw_curves(ax, frame[frame["d"] == d], METHODS, "n", "rmse")
         ax.set(title=f"d = {d}", xlabel="rows learned", xscale="log", yscale="log", ylabel="RMSE to the true function")
+        drawing.mark(ax.xaxis, frame["n"])
+        drawing.mark_plainly(ax.yaxis)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right center")
     drawing.save(figure, folder / "friedman.png")
@@ -105,12 +107,14 @@ def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
         section.add("", f"d = {d}, by number of rows learned:", "")
         section.add(*pivot(frame[frame["d"] == d].sort_values("n"), "rmse", "n", METHODS))
     section.add("", "Leaves a tree at the largest number of rows:", "")
-    section.add(*pivot(frame[frame["n"] == frame["n"].max()], "leaves", "d", METHODS, digits=0))
+    section.add(*pivot(frame[frame["n"] == frame["n"].max()], "leaves", "d", METHODS, digits=0, best=None))
     for rival in ("mondrian_fixed", "mondrian", "mondrian_fair"):
         rules = {rule: compare(frame, method, rival, ["d", "n"], "rmse") for rule, method in RULES.items()}
         beside = "" if rival != "mondrian_fair" else " (our addition: at about as many leaves)"
         text = f"Friedman: better than Mondrian by about 0.1 in RMSE. Against {label_of(rival)}{beside}"
         section.claims.append(Claim(text, judge(rules), numbers(rules)))
+    for (d, n), part in frame[frame["n"].isin((1000, frame["n"].max()))].groupby(["d", "n"]):
+        section.standings += stand(part, f"Friedman, d = {d}, {n:,} rows", "rmse")
     section.claims += [judge_batch(frame), judge_gap(frame), judge_budget(frame)]
     return section
 
@@ -137,7 +141,7 @@ def judge_gap(frame: pd.DataFrame) -> Claim:
 
 
 def judge_budget(frame: pd.DataFrame) -> Claim:
-    rules = {"τ = ∞ against τ_n, exact": compare(frame[frame["d"] == 10], "bsp_fixed", "bsp", ["n"], "rmse")}
+    rules = {"τ = ∞ against τₙ, exact": compare(frame[frame["d"] == 10], "bsp_fixed", "bsp", ["n"], "rmse")}
     return Claim("Friedman: a larger budget makes up for noisy features (d = 10)", judge(rules), numbers(rules))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
 from sklearn.ensemble import (
     ExtraTreesClassifier,
     ExtraTreesRegressor,
@@ -28,7 +29,7 @@ BLUE, SKY, ORANGE, RED, GREY, GREEN, PINK = (
 class Method(NamedTuple):
     """A method: its label on the page, its colour and line, and the parameters of its forest.
 
-    ``scale`` times the budget τ_n; with ``fair``, times d-1 besides: pair cuts come d-1 times as fast as axis cuts, so that
+    ``scale`` times the budget τₙ; with ``fair``, times d-1 besides: pair cuts come d-1 times as fast as axis cuts, so that
     Mondrian forests have about as many leaves. ``batch`` names a scikit-learn forest.
     """
 
@@ -46,14 +47,14 @@ METHODS = {
     "random_forest": Method("random forest", GREY, "-", batch="random"),
     "extra_trees": Method("extra trees", GREY, "--", batch="extra"),
     "mondrian_fixed": Method("Mondrian, τ = ∞", PINK, "-", "axes", scale=math.inf),
-    "mondrian": Method("Mondrian, τ_n", ORANGE, "-", "axes"),
-    "mondrian_fair": Method("Mondrian, (d-1) τ_n", RED, "-", "axes", fair=True),
-    "mondrian_redraw": Method("Mondrian redraw, τ_n", ORANGE, "--", "axes", "redraw"),
-    "mondrian_3": Method("Mondrian, 3 τ_n", ORANGE, ":", "axes", scale=3),
-    "mondrian_3_fair": Method("Mondrian, 3 (d-1) τ_n", RED, ":", "axes", scale=3, fair=True),
-    "bsp": Method("BSP, τ_n", BLUE),
-    "bsp_redraw": Method("BSP redraw, τ_n", BLUE, "--", refinement="redraw"),
-    "bsp_3": Method("BSP, 3 τ_n", SKY, "-", scale=3),
+    "mondrian": Method("Mondrian, τₙ", ORANGE, "-", "axes"),
+    "mondrian_fair": Method("Mondrian, (d-1) τₙ", RED, "-", "axes", fair=True),
+    "mondrian_redraw": Method("Mondrian redraw, τₙ", ORANGE, "--", "axes", "redraw"),
+    "mondrian_3": Method("Mondrian, 3 τₙ", ORANGE, ":", "axes", scale=3),
+    "mondrian_3_fair": Method("Mondrian, 3 (d-1) τₙ", RED, ":", "axes", scale=3, fair=True),
+    "bsp": Method("BSP, τₙ", BLUE),
+    "bsp_redraw": Method("BSP redraw, τₙ", BLUE, "--", refinement="redraw"),
+    "bsp_3": Method("BSP, 3 τₙ", SKY, "-", scale=3),
     "bsp_fixed": Method("BSP, τ = ∞", GREEN, "-", scale=math.inf),
 }
 
@@ -83,9 +84,20 @@ def make_forest(
     return forest(budget_scale=method.scale * (max(d - 1, 1) if method.fair else 1), **shared)
 
 
+def warm_up() -> None:
+    """Compile all kernels, so that no job's time holds it."""
+    X = np.random.default_rng(0).random((60, 3))
+    for name in ("bsp", "bsp_redraw", "mondrian", "mondrian_redraw"):
+        for classify in (True, False):
+            forest = make_forest(name, classify=classify, d=3, trees=2, seed=0)
+            forest.fit(X, X[:, 0] > 0.5 if classify else X[:, 0]).predict(X)
+
+
 def count_leaves(forest: Any, most: int = 10) -> float:
     """Mean number of leaves of a forest's first trees."""
     if hasattr(forest, "trees_"):
-        return sum(forest.trees_[m].n_leaves for m in range(min(most, len(forest.trees_)))) / min(most, len(forest.trees_))
+        return sum(forest.trees_[m].n_leaves for m in range(min(most, len(forest.trees_)))) / min(
+            most, len(forest.trees_)
+        )
     some = forest.estimators_[:most]
     return sum(tree.get_n_leaves() for tree in some) / len(some)

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 from .runner import Run
-from .summary import Section, read
+from .summary import Section, Standing, read
 
 REDUCED = """\
 The paper repeats everything 16 times. So does this run where it is cheap; what was reduced, so that it fits in about three hours
@@ -28,8 +28,8 @@ on two cores:
 NOTES = """\
 - *BSP* is this library's forest with pair cuts; *exact* keeps the law the paper proves things about, *redraw* follows its
   Algorithm 4 as printed. *Mondrian* is the same engine with axis cuts, predicting by the leaf alone: without the smoothing
-  along the path that scikit-garden's has. τ_n = n^(1/(d+2)); τ = ∞ is the paper's "fixed budget".
-- *Mondrian, (d-1) τ_n*: pair cuts come d-1 times as fast as axis cuts at the same budget. This is the comparison at about equal
+  along the path that scikit-garden's has. τₙ = n^(1/(d+2)); τ = ∞ is the paper's "fixed budget".
+- *Mondrian, (d-1) τₙ*: pair cuts come d-1 times as fast as axis cuts at the same budget. This is the comparison at about equal
   numbers of leaves, which the paper does not make.
 - ± is 1.96 standard errors over the repetitions. Verdicts compare methods on the same rows, by Student's t of the paired
   differences at the 95 % level; "level" is what it does not tell apart.
@@ -74,19 +74,60 @@ def assemble(run: Run, sections: list[Section], checks: list, missing: list[str]
         "",
     ]
     if not run.scale.full:
-        lines += ["**A quick run**: fewer trees, rows and repetitions than the paper's. It shows that everything works.", ""]
+        lines += [
+            "**A quick run**: fewer trees, rows and repetitions than the paper's. It shows that everything works.",
+            "",
+        ]
     if missing:
         lines += ["**This run is not complete**, and verdicts may change:", "", *(f"- {line}" for line in missing), ""]
-    lines += ["## What the paper claims, and what we find", "", NOTES, "| claim | verdict | numbers |", "|---|---|---|"]
-    lines += [f"| {c.text} | {c.verdict} | {c.numbers} |" for section in sections for c in section.claims]
-    if checks:
-        lines += ["", "## What was asked of this library", "", ASKED, "", "| what | asked | measured | met |", "|---|---|---|---|"]
+    lines += [
+        "## What the paper claims, and what we find",
+        "",
+        NOTES,
+        "The numbers behind each verdict stand in its section.",
+        "",
+    ]
+    lines += ["| claim | verdict |", "|---|---|"]
+    lines += [f"| {c.text} | {c.verdict} |" for section in sections for c in section.claims]
+    if checks and run.scale.full:
+        lines += [
+            "",
+            "## What was asked of this library",
+            "",
+            ASKED,
+            "",
+            "| what | asked | measured | met |",
+            "|---|---|---|---|",
+        ]
         lines += [f"| {what} | {asked} | {got} | {'yes' if met else '**no**'} |" for what, asked, got, met in checks]
+    lines += describe_standings([each for section in sections for each in section.standings])
     if run.scale.full:
         lines += ["", "## What was reduced", "", REDUCED]
     for section in sections:
-        lines += ["", f"## {section.title}", "", *section.lines]
+        lines += ["", f"## {section.title}", "", *section.lines, "", "The claims, with the numbers:", ""]
+        lines += [f"- {c.text}: {c.verdict}. {c.numbers}" for c in section.claims]
     return lines
+
+
+def describe_standings(standings: list[Standing]) -> list[str]:
+    """Where the online forest loses to the batch forests, the worst first."""
+    lines = [
+        "",
+        "## Beside the batch forests",
+        "",
+        "Errors (RMSE, or the share of rows given a wrong class) of the better batch forest, of the BSP forest at its defaults, and "
+        "of the best of all online forests above; the last column is the BSP forest's error at its defaults in times the batch "
+        "forest's. The worst first: this says what is worth building next.",
+        "",
+        "| | batch | error | BSP, τₙ | best online | error | times |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for each in sorted(standings, key=lambda each: -each.error / each.batch_error):
+        lines.append(
+            f"| {each.what} | {each.batch} | {each.batch_error:.3f} | {each.error:.3f} | {each.best} | {each.best_error:.3f} "
+            f"| {each.error / each.batch_error:.2f} |"
+        )
+    return lines if standings else []
 
 
 ASKED = (

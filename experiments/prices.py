@@ -13,7 +13,7 @@ from . import drawing, rows, tuning
 from .friedman import measure_regression
 from .methods import BATCH, label_of, make_forest
 from .runner import Job, Run, Scale
-from .summary import Claim, Section, average, compare, judge, numbers, show
+from .summary import Claim, Section, average, compare, judge, numbers, show, stand
 
 NAME = "prices"
 SETTINGS = ("share",)
@@ -69,7 +69,9 @@ def write_map(job: Job, run: Run, split: rows.Split) -> dict[str, Any]:
         lines.writerow(("latitude", "longitude", "sales", "true", "predicted"))
         for (row, column), *values in zip(places, count, true, predicted, strict=True):
             n, t, p = values
-            lines.writerow((f"{(row + 0.5) * CELL:.3f}", f"{(column + 0.5) * 1.6 * CELL:.3f}", n, f"{t:.4f}", f"{p:.4f}"))
+            lines.writerow(
+                (f"{(row + 0.5) * CELL:.3f}", f"{(column + 0.5) * 1.6 * CELL:.3f}", n, f"{t:.4f}", f"{p:.4f}")
+            )
     return {"rmse": float(np.sqrt(np.mean((said - split.y_test) ** 2)))}
 
 
@@ -101,7 +103,9 @@ def draw(frame: pd.DataFrame, folder: Path) -> list[str]:
         ("error (predicted - actual)", cells["predicted"] - cells["true"], "PuOr", -wide, wide),
     )
     for ax, (title, values, colours, least, most) in zip(axes, panels, strict=True):
-        drawn = ax.scatter(cells["longitude"], cells["latitude"], c=values, s=3.2, marker="s", cmap=colours, vmin=least, vmax=most)
+        drawn = ax.scatter(
+            cells["longitude"], cells["latitude"], c=values, s=3.2, marker="s", cmap=colours, vmin=least, vmax=most
+        )
         ax.set(title=title, xlabel="longitude", aspect=1.6)
         figure.colorbar(drawn, ax=ax, shrink=0.7, label="log price" if title in ("actual", "predicted") else "")
     axes[0].set_ylabel("latitude")
@@ -129,8 +133,11 @@ def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
             if m in means.index
         )
     )
+    section.standings += stand(frame, "prices", "rmse")
     if figures:
-        section.add("", "The mean in cells of about five kilometres, BSP redraw; red is low, blue is high as in the paper:")
+        section.add(
+            "", "The mean in cells of about five kilometres, BSP redraw; red is low, blue is high as in the paper:"
+        )
         section.add("", *(f"![maps of actual, predicted, error]({{figures}}/{name})" for name in figures))
     for rival in ("mondrian_fixed", "mondrian"):
         rules = {rule: compare(frame, method, rival, ["share"], "rmse") for rule, method in RULES.items()}

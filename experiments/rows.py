@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +33,7 @@ class Split(NamedTuple):
     y_test: np.ndarray
 
 
-@lru_cache(maxsize=None)
+@cache
 def load(name: str, data_home: str | None) -> Any:
     return LOADERS[name](data_home=data_home)
 

@@ -25,6 +25,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
+from .methods import warm_up
+
+
 def seed_of(*parts: Any) -> int:
     """A seed that depends on ``parts`` alone."""
     return int.from_bytes(hashlib.sha256("/".join(map(str, parts)).encode()).digest()[:4], "big")
@@ -200,6 +205,9 @@ class Run:
     def do(self, experiments: list[ModuleType]) -> list[tuple[Job, Exception]]:
         """Do what is missing; the jobs that failed, with their errors."""
         self.sign()
+        # Two jobs at a time, each with linear algebra in as many threads as there are cores: six times as slow.
+        threadpool_limits(1)
+        warm_up()
         failed: list[tuple[Job, Exception]] = []
         for experiment in experiments:
             jobs = self.missing(experiment)
@@ -215,7 +223,9 @@ class Run:
             failed += self._do_jobs(experiment, jobs, Clock(jobs, done, workers), workers)
         return failed
 
-    def _do_jobs(self, experiment: ModuleType, jobs: list[Job], clock: Clock, workers: int) -> list[tuple[Job, Exception]]:
+    def _do_jobs(
+        self, experiment: ModuleType, jobs: list[Job], clock: Clock, workers: int
+    ) -> list[tuple[Job, Exception]]:
         table = self.table(experiment)
         failed: list[tuple[Job, Exception]] = []
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from .methods import METHODS, label_of
+from .methods import BATCH, METHODS, label_of
 
 
 @dataclass
@@ -22,6 +22,17 @@ class Claim:
     numbers: str
 
 
+class Standing(NamedTuple):
+    """Errors (RMSE, or the share of rows given the wrong class) of the better batch forest and of the online ones."""
+
+    what: str
+    batch: str
+    batch_error: float
+    error: float
+    best: str
+    best_error: float
+
+
 @dataclass
 class Section:
     """A part of the page."""
@@ -29,6 +40,7 @@ class Section:
     title: str
     lines: list[str] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
+    standings: list[Standing] = field(default_factory=list)
 
     def add(self, *lines: str) -> None:
         self.lines += lines
@@ -54,14 +66,18 @@ def show(mean: float, half: float, digits: int = 3) -> str:
     return f"{mean:.{digits}f}" if pd.isna(half) else f"{mean:.{digits}f} ± {half:.{digits}f}"
 
 
+def say(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int | np.integer) else str(value)
+
+
 def pivot(
-    frame: pd.DataFrame, value: str, column: str, methods: tuple[str, ...], digits: int = 3, best: str = "min"
+    frame: pd.DataFrame, value: str, column: str, methods: tuple[str, ...], digits: int = 3, best: str | None = "min"
 ) -> list[str]:
-    """A table, methods down and ``column`` across, the best mean of each column in bold."""
+    """A table, methods down and ``column`` across; the best mean of each column, "min" or "max", in bold."""
     means = average(frame, ["method", column], value)
-    across = list(dict.fromkeys(frame[column]))
-    lines = [f"| | {' | '.join(map(str, across))} |", "|---" * (len(across) + 1) + "|"]
-    top = {c: getattr(means[means[column] == c]["mean"], best)() for c in across}
+    across = sorted(set(frame[column]))
+    lines = [f"| {column} | {' | '.join(map(say, across))} |", "|---" * (len(across) + 1) + "|"]
+    top = {c: getattr(means[means[column] == c]["mean"], best)() if best else None for c in across}
     for method in methods:
         cells = []
         for c in across:
@@ -144,6 +160,8 @@ def judge(rules: dict[str, Comparison]) -> str:
         return "**reproduced**"
     if good:
         return f"**reproduced only under** {', '.join(good)}"
+    if all(c.level == c.total for c in run.values()):
+        return "**no difference seen**"
     if all(c.better == 0 for c in run.values()):
         return "**not reproduced**"
     never_worse = [name for name, c in run.items() if not c.worse]
@@ -154,6 +172,19 @@ def judge(rules: dict[str, Comparison]) -> str:
 
 def numbers(rules: dict[str, Comparison]) -> str:
     return "; ".join(f"{name}: {c}" for name, c in rules.items())
+
+
+def stand(frame: pd.DataFrame, what: str, value: str) -> list[Standing]:
+    """How the forest stands beside the better batch forest: at its defaults, and the best of all online forests."""
+    error = 1 - frame[value] if value == "accuracy" else frame[value]
+    means = error.groupby(frame["method"]).mean()
+    batch = means[means.index.isin(BATCH)]
+    online = means[means.index.isin(set(METHODS) - set(BATCH))]
+    if batch.empty or "bsp" not in online:
+        return []
+    return [
+        Standing(what, label_of(batch.idxmin()), batch.min(), online["bsp"], label_of(online.idxmin()), online.min())
+    ]
 
 
 def style_of(method: str) -> dict[str, Any]:
