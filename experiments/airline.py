@@ -29,20 +29,20 @@ DAY_OF_MONTH = 6
 # Seconds of a fit on two cores, a million rows and trees.
 RATE = {
     "mean": 0.0,
-    "mondrian": 0.2,
-    "bsp": 0.8,
-    "mondrian_fair": 0.8,
-    "mondrian_fixed": 0.9,
-    "extra_trees": 3.0,
-    "random_forest": 7.0,
-    "bsp_redraw": 9.0,
+    "mondrian": 0.12,
+    "bsp": 0.5,
+    "mondrian_fair": 0.55,
+    "mondrian_fixed": 0.6,
+    "extra_trees": 2.0,
+    "random_forest": 5.0,
+    "bsp_redraw": 5.5,
 }
 
 
 def repetitions(scale: Scale, method: str, order: str, n: int) -> int:
     """Sixteen where a job takes seconds; three, or one, where it takes minutes; none for slow jobs that say little more.
 
-    Rows do not change between repetitions in time order, only the seeds of the forests: one says nearly all.
+    Rows do not change between repetitions in time order, only the seeds of the forests: few say nearly all.
     """
     if method == "mean" and order != "shuffled":
         return 1
@@ -52,11 +52,10 @@ def repetitions(scale: Scale, method: str, order: str, n: int) -> int:
         return 4 if method in FAST else 1
     if n <= 100_000:
         return scale.repetitions if method in FAST else 3
-    if n <= 400_000:
-        return 3 if method in FAST else 1
-    if order == "time":
-        return 3 if method in FAST else 1
-    return 1 if method in FAST else 0
+    if method in FAST:
+        return 3 if order == "time" or n <= 400_000 else 1
+    # Redrawing takes as long as a random forest; shuffled, 100,000 rows show what it does.
+    return int(order == "time" or (n <= 400_000 and method != "bsp_redraw"))
 
 
 def plan(scale: Scale) -> list[Job]:
@@ -69,7 +68,7 @@ def plan(scale: Scale) -> list[Job]:
             method,
             (("order", order), ("n", n)),
             r,
-            cost=scale.trees * 1e-6 * (n * RATE[method] * (n / 1e5) ** 0.1 + N_TEST * 0.4) + 0.3,
+            cost=scale.trees * 1e-6 * (n * RATE[method] * (n / 1e5) ** 0.15 + N_TEST * 0.2) + 0.3,
         )
         for order, n in points
         for method in (*FAST, *SLOW)

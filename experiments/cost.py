@@ -44,9 +44,9 @@ LABELS = {
 TREES = {"reference": 1, "bsp_single": 100, "bsp_chunks": 10}
 
 # Microseconds a row and tree, roughly; and how many rows a method gets at most.
-SLOW = {"reference": 1e5, "river_amf": 500.0, "river_arf": 1200.0, "random_forest": 15.0, "bsp_redraw": 6.0}
-MOST = {"reference": 300, "river_amf": 3000, "river_arf": 3000, "bsp_single": 10_000}
-WIDEST = {"reference": 20}
+SLOW = {"reference": 3e4, "river_amf": 150.0, "river_arf": 300.0, "random_forest": 8.0, "bsp_redraw": 6.0}
+MOST = {"reference": 1000, "river_amf": 3000, "river_arf": 3000, "bsp_single": 10_000}
+WIDEST = {"reference": 20, "river_amf": 80, "river_arf": 80}
 
 
 def plan(scale: Scale) -> list[Job]:
@@ -63,8 +63,8 @@ def plan(scale: Scale) -> list[Job]:
 
 
 def guess(method: str, n: int, d: int) -> float:
-    wide = (d / 5) ** 2 if method == "reference" else d / 5
-    return 4.0 + n * TREES.get(method, 10) * 1e-6 * SLOW.get(method, 2.0) * wide
+    wide = (d / 5) ** 2 if method == "reference" else (d / 5) ** 0.6
+    return 3.0 + n * TREES.get(method, 10) * 1e-6 * SLOW.get(method, 2.0) * wide
 
 
 def measure(job: Job, run: Run) -> dict[str, Any]:

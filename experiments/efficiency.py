@@ -14,7 +14,7 @@ from bspforest import BSPForestRegressor
 from . import drawing, rows
 from .methods import METHODS, count_leaves
 from .runner import Job, Run, Scale
-from .summary import Claim, Comparison, Section, average, compare, judge, numbers, pivot
+from .summary import Claim, Comparison, Section, compare, judge, means_of, numbers, pivot
 
 NAME = "efficiency"
 SETTINGS = ("n", "scale")
@@ -43,7 +43,7 @@ def plan(scale: Scale) -> list[Job]:
             method,
             (("n", n), ("scale", s)),
             r,
-            cost=scale.trees * 1e-6 * (n * (4.0 if "redraw" in method else 0.7) + N_TEST * 0.4) + 0.02,
+            cost=scale.trees * 1e-6 * (n * (2.0 if "redraw" in method else 0.4) + N_TEST * 0.2) + 0.02,
         )
         for n, s in points(scale)
         for method in COMPARED
@@ -154,25 +154,29 @@ def judge_equal_leaves(budget: pd.DataFrame) -> Claim:
 
 
 def judge_leaves(budget: pd.DataFrame) -> Claim:
-    means = average(budget, ["method", "scale"], "leaves").pivot(index="scale", columns="method", values="mean")
+    means = means_of(budget, "scale", "leaves", COMPARED)
     rules, shown = {}, []
     for rule, (ours, theirs) in RULES.items():
         ratio = (means[ours] / means[theirs]).dropna()
         close = (ratio - 1).abs() <= SIMILAR
         rules[rule] = Comparison(int(close.sum()), 0, int((~close).sum()), 0, list(ratio - 1))
-        shown.append(f"{rule}: BSP has {ratio.min():.2f} to {ratio.max():.2f} times the leaves of Mondrian")
+        if len(ratio):
+            shown.append(f"{rule}: BSP has {ratio.min():.2f} to {ratio.max():.2f} times the leaves of Mondrian")
     return Claim(f"The numbers of leaves are similar (we say: within {SIMILAR:.0%})", judge(rules), "; ".join(shown))
 
 
 def judge_saturation(budget: pd.DataFrame) -> Claim:
     """Do leaves grow by less than a tenth over the last third of the budgets?"""
-    means = average(budget, ["method", "scale"], "leaves").pivot(index="scale", columns="method", values="mean")
+    means = means_of(budget, "scale", "leaves", COMPARED)
     late = means[means.index >= 2 / 3 * means.index.max()]
     rules, shown = {}, []
     for rule, (ours, _) in RULES.items():
-        growth = late[ours].iloc[-1] / late[ours].iloc[0] - 1
+        known = late[ours].dropna()
+        if len(known) < 2:
+            continue
+        growth = known.iloc[-1] / known.iloc[0] - 1
         rules[rule] = Comparison(int(growth < 0.1), 0, int(growth >= 0.1), 0, [growth])
-        shown.append(f"{rule}: {growth:+.0%} leaves from {late.index[0]} to {late.index[-1]} n^(1/4)")
+        shown.append(f"{rule}: {growth:+.0%} leaves from {known.index[0]} to {known.index[-1]} n^(1/4)")
     return Claim(
         "Large budgets change nothing: nodes of three points are not cut (we say: under 10 % more leaves)",
         judge(rules),
@@ -181,10 +185,11 @@ def judge_saturation(budget: pd.DataFrame) -> Claim:
 
 
 def judge_time(sizes: pd.DataFrame) -> Claim:
-    means = average(sizes, ["method", "n"], "fit_cpu_s").pivot(index="n", columns="method", values="mean")
+    means = means_of(sizes, "n", "fit_cpu_s", COMPARED)
     rules, shown = {}, []
     for rule, (ours, theirs) in RULES.items():
         ratio = (means[ours] / means[theirs]).dropna()
         rules[rule] = Comparison(int((ratio > 1).sum()), 0, int((ratio <= 1).sum()), 0, list(ratio))
-        shown.append(f"{rule}: {ratio.min():.2f} to {ratio.max():.2f} times Mondrian's")
+        if len(ratio):
+            shown.append(f"{rule}: {ratio.min():.2f} to {ratio.max():.2f} times Mondrian's")
     return Claim("BSP takes a bit longer than Mondrian", judge(rules), "; ".join(shown))

@@ -32,7 +32,7 @@ METHODS = (
     "bsp_3",
     "bsp_fixed",
 )
-SLOW = {"random_forest": 10.0, "extra_trees": 4.0, "bsp_redraw": 5.0, "mondrian_redraw": 5.0}
+SLOW = {"random_forest": 4.0, "extra_trees": 2.0, "bsp_redraw": 3.0, "mondrian_redraw": 3.0}
 MAP = "map of bsp_redraw"
 CELL = 0.05  # degrees of latitude; of longitude, 0.08: about five kilometres each
 
@@ -41,7 +41,7 @@ def plan(scale: Scale) -> list[Job]:
     # Eight repetitions, not sixteen: the 92,000 rows that each predicts leave little to chance.
     n = 8 if scale.full else 2
     jobs = [
-        Job(NAME, "uk_prices", method, (("share", 0.2),), r, scale.trees * (0.023 * SLOW.get(method, 0.6) + 0.08))
+        Job(NAME, "uk_prices", method, (("share", 0.2),), r, scale.trees * (0.023 * SLOW.get(method, 0.6) + 0.04))
         for method in METHODS
         for r in range(n)
     ]

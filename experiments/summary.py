@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -57,6 +58,12 @@ def average(frame: pd.DataFrame, by: list[str], value: str) -> pd.DataFrame:
     out = grouped.agg(["mean", "count", "std"]).reset_index()
     out["half"] = 1.96 * out["std"] / np.sqrt(out["count"])
     return out
+
+
+def means_of(frame: pd.DataFrame, index: str | list[str], value: str, methods: Iterable[str]) -> pd.DataFrame:
+    """Means with a column a method, empty for methods that were not run."""
+    means = frame.pivot_table(index=index, columns="method", values=value, aggfunc="mean")
+    return means.reindex(columns=list(methods))
 
 
 def show(mean: float, half: float, digits: int = 3) -> str:
