@@ -191,6 +191,7 @@ class Run:
     def sign(self) -> None:
         """Write down in ``run.json`` what this folder was made with; refuse to go on with another scale."""
         path = self.folder / "run.json"
+        held: dict[str, Any]
         held = json.loads(path.read_text()) if path.exists() else {"scale": asdict(self.scale), "machines": []}
         if held["scale"] != asdict(self.scale):
             raise SystemExit(
@@ -249,8 +250,8 @@ class Run:
             todo = iter(jobs)
             try:
                 while True:
-                    while len(running) < workers and (job := next(todo, None)) is not None:
-                        running[pool.submit(self._do, experiment, job)] = job
+                    while len(running) < workers and (following := next(todo, None)) is not None:
+                        running[pool.submit(self._do, experiment, following)] = following
                     if not running:
                         return failed
                     for future in wait(running, return_when=FIRST_COMPLETED).done:

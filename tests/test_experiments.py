@@ -65,10 +65,9 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path):
     lines = path.read_text().splitlines()
     assert lines[: len(done)] == done  # what was done is not done again
     assert len(lines) == len(set(lines)) == 13
-    assert start(tmp_path / "whole").wait() == 0
-    columns = ["k", "repetition", "seed", "value"]
-    both = [pd.read_csv(p).sort_values(columns)[columns] for p in (path, tmp_path / "whole" / "slow.csv")]
-    assert both[0].reset_index(drop=True).equals(both[1].reset_index(drop=True))
+    for row in pd.read_csv(path).itertuples():  # what an undisturbed run gives
+        seed = Job("slow", "none", "method", (("k", row.k),), row.repetition).seed
+        assert row.seed == seed and row.value == pytest.approx(seed / 7, rel=1e-7)
 
 
 def test_a_table_of_other_columns_is_refused(tmp_path):
