@@ -203,12 +203,21 @@ def explain(frame: pd.DataFrame) -> list[str]:
         return []
     late = part[part["order"] == "time"]
     high = "All of them predict too much on the mean." if (late["bias"] > 0).all() else ""
+    parts = late.groupby("method")[["bias", "spread"]].mean()
+    beside = ""
+    if "bsp" in parts.index and "mondrian" in parts.index:
+        ours, theirs = parts.loc["bsp"], parts.loc["mondrian"]
+        beside = (
+            f" At the same budget, BSP has a mean error of {ours['bias']:.2f} and a spread of {ours['spread']:.2f}, Mondrian "
+            f"of {theirs['bias']:.2f} and {theirs['spread']:.2f}: the first is the guess for days not seen, the second the "
+            "rest."
+        )
     lines = [
         "",
         "Why the two orders differ: in time order the first 100,000 rows are the days 1 to 6 of January, with the delays of the "
         "holidays' end, and the next 100,000 the days 6 to 12, with shorter ones. The day of the month lies beyond all that was "
         "learned, and the forests answer as for the last day they know, or for one that resembles it in other features. "
-        f"{high} The RMSE is the root of the squared mean error plus the squared spread about it:",
+        f"{high} The RMSE is the root of the squared mean error plus the squared spread about it.{beside}",
         "",
         "| | RMSE, time | mean error | spread | RMSE, shuffled | mean error | spread |",
         "|---|---|---|---|---|---|---|",

@@ -97,10 +97,10 @@ def measure(job: Job, run: Run) -> dict[str, Any]:
 
 # The paper's rule of voting and ours, under both refinements: method and column of the table.
 RULES = {
-    "exact, soft": ("bsp", "accuracy"),
-    "exact, hard": ("bsp", "accuracy_hard"),
-    "redraw, soft": ("bsp_redraw", "accuracy"),
-    "redraw, hard": ("bsp_redraw", "accuracy_hard"),
+    "exact soft": ("bsp", "accuracy"),
+    "exact hard": ("bsp", "accuracy_hard"),
+    "redraw soft": ("bsp_redraw", "accuracy"),
+    "redraw hard": ("bsp_redraw", "accuracy_hard"),
 }
 CLOSE = 0.01  # of accuracy: what we take "competitive" to mean
 ASKED = {"satimage": 0.875, "letter": 0.645, "dna": 0.90, "usps": 0.745}
@@ -197,8 +197,8 @@ def judge_batch(frame: pd.DataFrame, sets: tuple[str, ...]) -> Claim:
     )
     if sets == ("dna",):
         worse = {rule: Comparison(c.worse, c.level, c.better, c.single, c.gains) for rule, c in rules.items()}
-        return Claim("On dna it is not competitive with RF and ERT", judge(worse), text)
-    return Claim(f"Competitive with RF and ERT on {', '.join(sets)}", judge(close), text)
+        return Claim("Classification: on dna it is not competitive with RF and ERT", judge(worse), text)
+    return Claim(f"Classification: competitive with RF and ERT on {', '.join(sets)}", judge(close), text)
 
 
 def judge_mondrian(frame: pd.DataFrame, rival: str) -> Claim:
@@ -209,7 +209,7 @@ def judge_mondrian(frame: pd.DataFrame, rival: str) -> Claim:
     }
     beside = "" if rival != "mondrian_fair" else " (our addition: at about as many leaves)"
     return Claim(
-        f"Much better than Mondrian on satimage, letter, usps. Against {label_of(rival)}{beside}",
+        f"Classification: much better than Mondrian on satimage, letter, usps. Against {label_of(rival)}{beside}",
         judge(rules),
         numbers(rules),
     )

@@ -36,11 +36,11 @@ def mark(axis: Any, values: Any) -> None:
     axis.set_minor_locator(NullLocator())
 
 
-def mark_plainly(axis: Any) -> None:
-    """Ticks of a logarithmic axis at 1, 2 and 5 times powers of ten."""
+def mark_plainly(axis: Any, at: tuple[float, ...] = (1, 1.5, 2, 3, 5, 7)) -> None:
+    """Ticks of a logarithmic axis at these times powers of ten, as plain numbers."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-    axis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
+    axis.set_major_locator(LogLocator(subs=at))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     axis.set_minor_locator(NullLocator())
 

@@ -111,6 +111,7 @@ def draw(frame: pd.DataFrame, folder: Path) -> list[str]:
             known = METHODS[method]
             ax.plot(line[x], line["rmse"], known.line, marker="o", color=known.colour, markersize=3)
         ax.set(xlabel=label, xscale="log", yscale="log")
+        drawing.mark_plainly(ax.xaxis, (1, 3))
         drawing.mark_plainly(ax.yaxis)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4)
@@ -132,7 +133,9 @@ def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
     section.add("", "Seconds to fit (CPU):", "", *pivot(sizes, "fit_cpu_s", "n", COMPARED, best=None))
     for name, part, axis in (("budget", budget, "scale"), ("number of rows", sizes, "n")):
         rules = {rule: compare(part, ours, theirs, [axis], "rmse") for rule, (ours, theirs) in RULES.items()}
-        section.claims.append(Claim(f"BSP has the lower RMSE for every {name}", judge(rules), numbers(rules)))
+        section.claims.append(
+            Claim(f"Efficiency: BSP has the lower RMSE for every {name}", judge(rules), numbers(rules))
+        )
     section.claims += [judge_equal_leaves(budget), judge_leaves(budget), judge_saturation(budget), judge_time(sizes)]
     return section
 
@@ -150,7 +153,9 @@ def judge_equal_leaves(budget: pd.DataFrame) -> Claim:
         rules[rule] = Comparison(int((ratio < 1).sum()), 0, int((ratio >= 1).sum()), 0, list(1 - ratio))
         if len(ratio):
             shown.append(f"{rule}: BSP's RMSE is {ratio.min():.2f} to {ratio.max():.2f} times Mondrian's")
-    return Claim("At equal numbers of leaves, BSP has the lower RMSE (our addition)", judge(rules), "; ".join(shown))
+    return Claim(
+        "Efficiency: at equal numbers of leaves, BSP has the lower RMSE (our addition)", judge(rules), "; ".join(shown)
+    )
 
 
 def judge_leaves(budget: pd.DataFrame) -> Claim:
@@ -162,7 +167,9 @@ def judge_leaves(budget: pd.DataFrame) -> Claim:
         rules[rule] = Comparison(int(close.sum()), 0, int((~close).sum()), 0, list(ratio - 1))
         if len(ratio):
             shown.append(f"{rule}: BSP has {ratio.min():.2f} to {ratio.max():.2f} times the leaves of Mondrian")
-    return Claim(f"The numbers of leaves are similar (we say: within {SIMILAR:.0%})", judge(rules), "; ".join(shown))
+    return Claim(
+        f"Efficiency: the numbers of leaves are similar (we say: within {SIMILAR:.0%})", judge(rules), "; ".join(shown)
+    )
 
 
 def judge_saturation(budget: pd.DataFrame) -> Claim:
@@ -178,7 +185,7 @@ def judge_saturation(budget: pd.DataFrame) -> Claim:
         rules[rule] = Comparison(int(growth < 0.1), 0, int(growth >= 0.1), 0, [growth])
         shown.append(f"{rule}: {growth:+.0%} leaves from {known.index[0]} to {known.index[-1]} n^(1/4)")
     return Claim(
-        "Large budgets change nothing: nodes of three points are not cut (we say: under 10 % more leaves)",
+        "Efficiency: large budgets change nothing: nodes of three points are not cut (we say: under 10 % more leaves)",
         judge(rules),
         "; ".join(shown),
     )
@@ -192,4 +199,4 @@ def judge_time(sizes: pd.DataFrame) -> Claim:
         rules[rule] = Comparison(int((ratio > 1).sum()), 0, int((ratio <= 1).sum()), 0, list(ratio))
         if len(ratio):
             shown.append(f"{rule}: {ratio.min():.2f} to {ratio.max():.2f} times Mondrian's")
-    return Claim("BSP takes a bit longer than Mondrian", judge(rules), "; ".join(shown))
+    return Claim("Efficiency: BSP takes a bit longer than Mondrian", judge(rules), "; ".join(shown))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -37,7 +38,7 @@ NOTES = """\
 """
 
 
-def write(run: Run, experiments: list[ModuleType], path: Path) -> Path:
+def write(run: Run, experiments: Sequence[ModuleType], path: Path) -> Path:
     """Draw the figures from the tables and write the page."""
     sections: list[Section] = []
     checks: list[tuple[str, str, str, bool]] = []
