@@ -1,4 +1,8 @@
-"""The runner goes on where it was killed and gives the same numbers; the page is made from whatever there is."""
+"""The runner goes on where it was killed and gives the same numbers; the page is made from whatever there is.
+
+Each of these was seen to fail when broken on purpose: a torn line that is kept (the killed run), seeds that hold the time (the
+killed run, the rerun, the seeds), comparisons that do not pair their rows (comparisons).
+"""
 
 from __future__ import annotations
 
