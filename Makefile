@@ -3,18 +3,22 @@
 # make lint    style and types
 # make gallery every picture that the library draws, into out/gallery
 # make bench   the benchmarks; the table is in benchmarks/README.md
+# make reproduce       the paper's experiments, small: minutes. Results in results/quick
+# make reproduce-full  the same at the paper's settings: about three hours on two cores. Results in docs/results.md
+#                      Both look for datasets in the folder BSPFOREST_DATA, and go on where an earlier run stopped.
 # make clean   remove the environment and everything built
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test lint gallery bench clean
+.PHONY: demo test lint gallery bench reproduce reproduce-full clean
 
 # One stamp a set of extras: the environment is made once, and again when pyproject.toml changes.
 $(VENV)/.cli: EXTRAS = cli
 $(VENV)/.dev: EXTRAS = dev
 $(VENV)/.bench: EXTRAS = bench,cli
+$(VENV)/.experiments: EXTRAS = experiments
 
 $(VENV)/.%: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -38,6 +42,12 @@ gallery: $(VENV)/.cli
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/command.py
+
+reproduce: $(VENV)/.experiments
+	$(BIN)/python -m experiments
+
+reproduce-full: $(VENV)/.experiments
+	$(BIN)/python -m experiments --full
 
 clean:
 	rm -rf $(VENV) build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis

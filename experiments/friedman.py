@@ -1,0 +1,161 @@
+"""Friedman's function: error against the true function, by number of rows and of features."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from . import drawing, rows, tuning
+from .methods import BATCH, count_leaves, label_of, make_forest
+from .runner import Job, Run, Scale
+from .summary import Claim, Comparison, Section, average, compare, judge, means_of, numbers, pivot, show, stand
+
+NAME = "friedman"
+SETTINGS = ("d", "n")
+MEASURES = ("rmse", "leaves", "fit_cpu_s", "predict_cpu_s")
+TIMED = False
+
+METHODS = (
+    "random_forest",
+    "extra_trees",
+    "mondrian_fixed",
+    "mondrian",
+    "mondrian_fair",
+    "mondrian_redraw",
+    "bsp",
+    "bsp_redraw",
+    "bsp_fixed",
+)
+SIZES = (300, 500, 1000, 2000, 5000, 10_000)
+N_TEST = 5000
+
+SLOW = {"random_forest": 6.0, "extra_trees": 3.0, "bsp_redraw": 2.0, "mondrian_redraw": 2.0}
+
+
+def plan(scale: Scale) -> list[Job]:
+    sizes = SIZES if scale.full else (300, 1000, 3000)
+    return [
+        Job(
+            NAME,
+            f"friedman{d}",
+            method,
+            (("d", d), ("n", n)),
+            r,
+            cost=scale.trees * 1e-6 * (n * SLOW.get(method, 0.4) + N_TEST * 0.3) + 0.02,
+        )
+        for d in (5, 10)
+        for n in sizes
+        for method in METHODS
+        for r in range(scale.repetitions)
+    ]
+
+
+def measure(job: Job, run: Run) -> dict[str, Any]:
+    split = rows.make_friedman(job["n"], job["d"], N_TEST, job.data_seed)
+    best = tuning.tuned(run, job.dataset, job["d"], job.method)
+    return measure_regression(job, run, split, best)
+
+
+def measure_regression(job: Job, run: Run, split: rows.Split, max_features: int | None) -> dict[str, Any]:
+    """Fit the job's forest on one core and measure it. Times are those of its thread, so that other jobs do not count."""
+    d = split.X.shape[1]
+    forest = make_forest(
+        job.method, classify=False, d=d, trees=run.scale.trees, seed=job.seed, max_features=max_features
+    )
+    begun = time.thread_time()
+    forest.fit(split.X, split.y)
+    fitted = time.thread_time()
+    error = forest.predict(split.X_test) - split.y_test
+    asked = time.thread_time()
+    return {
+        "rmse": float(np.sqrt(np.mean(error**2))),
+        "leaves": float(count_leaves(forest)),
+        "fit_cpu_s": fitted - begun,
+        "predict_cpu_s": asked - fitted,
+    }
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The page
+
+RULES = {"exact": "bsp", "redraw": "bsp_redraw"}
+
+
+def draw(frame: pd.DataFrame, folder: Path) -> list[str]:
+    plt = drawing.start()
+    figure, axes = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
+    for ax, d in zip(axes, (5, 10), strict=True):
+        drawing.draw_curves(ax, frame[frame["d"] == d], METHODS, "n", "rmse")
+        ax.set(title=f"d = {d}", xlabel="rows learned", xscale="log", yscale="log", ylabel="RMSE to the true function")
+        drawing.mark(ax.xaxis, frame["n"])
+        drawing.mark_plainly(ax.yaxis)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right center")
+    drawing.save(figure, folder / "friedman.png")
+    return ["friedman.png"]
+
+
+def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
+    section = Section("Friedman's function")
+    section.add("RMSE against the true function at 5,000 new points; labels have unit noise.")
+    section.add("", *(f"![RMSE by number of rows]({{figures}}/{name})" for name in figures))
+    for d in (5, 10):
+        section.add("", f"d = {d}, by number of rows learned:", "")
+        section.add(*pivot(frame[frame["d"] == d].sort_values("n"), "rmse", "n", METHODS))
+    section.add("", "Leaves a tree at the largest number of rows:", "")
+    section.add(*pivot(frame[frame["n"] == frame["n"].max()], "leaves", "d", METHODS, digits=0, best=None))
+    for rival in ("mondrian_fixed", "mondrian", "mondrian_fair"):
+        rules = {rule: compare(frame, method, rival, ["d", "n"], "rmse") for rule, method in RULES.items()}
+        beside = "" if rival != "mondrian_fair" else " (our addition: at about as many leaves)"
+        text = f"Friedman: better than Mondrian by about 0.1 in RMSE. Against {label_of(rival)}{beside}"
+        section.claims.append(Claim(text, judge(rules), numbers(rules)))
+    for (d, n), part in frame[frame["n"].isin((1000, frame["n"].max()))].groupby(["d", "n"]):
+        section.standings += stand(part, f"Friedman, d = {d}, {n:,} rows", "rmse")
+    section.claims += [judge_batch(frame), judge_gap(frame), judge_budget(frame)]
+    return section
+
+
+def judge_batch(frame: pd.DataFrame) -> Claim:
+    rules = {
+        f"{label_of(batch)} against BSP {rule}": compare(frame, batch, method, ["d", "n"], "rmse")
+        for batch in BATCH
+        for rule, method in RULES.items()
+    }
+    return Claim("Friedman: RF and ERT are better than the online forests", judge(rules), numbers(rules))
+
+
+def judge_gap(frame: pd.DataFrame) -> Claim:
+    """Is the deficit to the better batch forest larger with five features that do not matter?"""
+    means = means_of(frame, ["n", "d"], "rmse", METHODS)
+    shown, grows = [], {}
+    for rule, method in RULES.items():
+        gap = (means[method] - means[list(BATCH)].min(axis=1)).unstack("d").reindex(columns=[5, 10]).dropna()
+        if gap.empty:
+            continue
+        larger = gap[10] > gap[5]
+        grows[rule] = Comparison(int(larger.sum()), 0, int((~larger).sum()), 0, list(gap[10] - gap[5]))
+        shown.append(f"{rule}: mean deficit {gap[5].mean():.2f} at d = 5, {gap[10].mean():.2f} at d = 10")
+    return Claim("Friedman: the deficit is greater with five noisy features (d = 10)", judge(grows), "; ".join(shown))
+
+
+def judge_budget(frame: pd.DataFrame) -> Claim:
+    rules = {"τ = ∞ against τₙ, exact": compare(frame[frame["d"] == 10], "bsp_fixed", "bsp", ["n"], "rmse")}
+    return Claim("Friedman: a larger budget makes up for noisy features (d = 10)", judge(rules), numbers(rules))
+
+
+def check(frame: pd.DataFrame) -> list[tuple[str, str, str, bool]]:
+    part = frame[(frame["d"] == 5) & (frame["n"] == 5000)]
+    here = average(part, ["method"], "rmse").set_index("method") if len(part) else pd.DataFrame()
+    if "bsp" not in here.index:
+        return []
+    mean = here.loc["bsp", "mean"]
+    out = [("Friedman d = 5, N = 5,000, RMSE", "≤ 1.10", show(mean, here.loc["bsp", "half"]), mean <= 1.10)]
+    if "mondrian" in here.index:
+        other = compare(part, "bsp", "mondrian", ["n"], "rmse")
+        shown = show(here.loc["mondrian", "mean"], here.loc["mondrian", "half"])
+        out.append(("Friedman, Mondrian at the same budget behind", "behind", shown, other.holds))
+    return out

@@ -1,0 +1,103 @@
+"""The methods that are compared: names, how they are called on the page, how they are made and drawn."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+
+from bspforest import BSPForestClassifier, BSPForestRegressor
+
+BLUE, SKY, ORANGE, RED, GREY, GREEN, PINK = (
+    "#0072B2",
+    "#56B4E9",
+    "#E69F00",
+    "#D55E00",
+    "#666666",
+    "#009E73",
+    "#CC79A7",
+)
+
+
+class Method(NamedTuple):
+    """A method: its label on the page, its colour and line, and the parameters of its forest.
+
+    ``scale`` times the budget τₙ; with ``fair``, times d-1 besides: pair cuts come d-1 times as fast as axis cuts, so that
+    Mondrian forests have about as many leaves. ``batch`` names a scikit-learn forest.
+    """
+
+    label: str
+    colour: str
+    line: str = "-"
+    cuts: str = "pairs"
+    refinement: str = "exact"
+    scale: float = 1.0
+    fair: bool = False
+    batch: str = ""
+
+
+METHODS = {
+    "random_forest": Method("random forest", GREY, "-", batch="random"),
+    "extra_trees": Method("extra trees", GREY, "--", batch="extra"),
+    "mondrian_fixed": Method("Mondrian, τ = ∞", PINK, "-", "axes", scale=math.inf),
+    "mondrian": Method("Mondrian, τₙ", ORANGE, "-", "axes"),
+    "mondrian_fair": Method("Mondrian, (d-1) τₙ", RED, "-", "axes", fair=True),
+    "mondrian_redraw": Method("Mondrian redraw, τₙ", ORANGE, "--", "axes", "redraw"),
+    "mondrian_3": Method("Mondrian, 3 τₙ", ORANGE, ":", "axes", scale=3),
+    "mondrian_3_fair": Method("Mondrian, 3 (d-1) τₙ", RED, ":", "axes", scale=3, fair=True),
+    "bsp": Method("BSP, τₙ", BLUE),
+    "bsp_redraw": Method("BSP redraw, τₙ", BLUE, "--", refinement="redraw"),
+    "bsp_3": Method("BSP, 3 τₙ", SKY, "-", scale=3),
+    "bsp_fixed": Method("BSP, τ = ∞", GREEN, "-", scale=math.inf),
+}
+
+BATCH = ("random_forest", "extra_trees")
+
+
+def label_of(name: str) -> str:
+    return METHODS[name].label if name in METHODS else name
+
+
+def make_forest(
+    name: str, *, classify: bool, d: int, trees: int, seed: int, n_jobs: int = 1, max_features: int | None = None
+) -> Any:
+    """The estimator called ``name`` for ``d`` features. Batch forests need ``max_features``, as tuned."""
+    method = METHODS[name]
+    shared: dict[str, Any] = {"n_estimators": trees, "random_state": seed, "n_jobs": n_jobs}
+    if method.batch:
+        if max_features is None:
+            raise ValueError(f"{name}: max_features is not tuned for this dataset; run the experiment 'tuning' first")
+        random = RandomForestClassifier if classify else RandomForestRegressor
+        extra = ExtraTreesClassifier if classify else ExtraTreesRegressor
+        return (random if method.batch == "random" else extra)(max_features=max_features, **shared)
+    forest = BSPForestClassifier if classify else BSPForestRegressor
+    shared |= {"cuts": method.cuts, "refinement": method.refinement}
+    if math.isinf(method.scale):
+        return forest(budget=math.inf, **shared)
+    return forest(budget_scale=method.scale * (max(d - 1, 1) if method.fair else 1), **shared)
+
+
+def warm_up() -> None:
+    """Compile all kernels, so that no job's time holds it."""
+    X = np.random.default_rng(0).random((60, 3))
+    for name in ("bsp", "bsp_redraw", "mondrian", "mondrian_redraw"):
+        for classify in (True, False):
+            forest = make_forest(name, classify=classify, d=3, trees=2, seed=0)
+            forest.fit(X, X[:, 0] > 0.5 if classify else X[:, 0]).predict(X)
+
+
+def count_leaves(forest: Any, most: int = 10) -> float:
+    """Mean number of leaves of a forest's first trees."""
+    if hasattr(forest, "trees_"):
+        return sum(forest.trees_[m].n_leaves for m in range(min(most, len(forest.trees_)))) / min(
+            most, len(forest.trees_)
+        )
+    some = forest.estimators_[:most]
+    return sum(tree.get_n_leaves() for tree in some) / len(some)

@@ -1,0 +1,95 @@
+"""The rows of each experiment: which are learned, which are predicted."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.decomposition import PCA
+
+from bspforest import datasets
+
+from .runner import seed_of
+
+LOADERS = {
+    "satimage": datasets.load_satimage,
+    "letter": datasets.load_letter,
+    "dna": datasets.load_dna,
+    "usps": datasets.load_usps,
+    "airline": datasets.load_airline,
+    "uk_prices": datasets.load_uk_prices,
+}
+
+CALENDAR = ("day_of_week", "day_of_month", "month")
+
+
+class Split(NamedTuple):
+    """Rows to learn and rows to predict."""
+
+    X: np.ndarray
+    y: np.ndarray
+    X_test: np.ndarray
+    y_test: np.ndarray
+
+
+@cache
+def load(name: str, data_home: str | None) -> Any:
+    return LOADERS[name](data_home=data_home)
+
+
+def reduce(split: Split, features: int | str) -> Split:
+    """The first principal components, fitted on the rows to learn; or, with "all", the features as they are."""
+    if features == "all":
+        return split
+    components = PCA(int(features), svd_solver="covariance_eigh").fit(split.X)
+    return split._replace(X=components.transform(split.X), X_test=components.transform(split.X_test))
+
+
+def split_classes(name: str, share: float | str, features: int | str, seed: int, data_home: str | None) -> Split:
+    """A share of the rows at random to learn, the others to predict; or the official split."""
+    data = load(name, data_home)
+    n = len(data.data)
+    if share == "official":
+        if data.n_train is None:
+            raise ValueError(f"this copy of {name} is not in the official order, so its official split is not known")
+        order, n_train = np.arange(n), data.n_train
+    else:
+        order, n_train = np.random.default_rng(seed).permutation(n), round(float(share) * n)
+    learn, ask = order[:n_train], order[n_train:]
+    return reduce(Split(data.data[learn], data.target[learn], data.data[ask], data.target[ask]), features)
+
+
+def split_airline(n: int, n_test: int, order: str, seed: int, data_home: str | None) -> Split:
+    """The first n flights to learn and those that follow to predict; or the same flights, shuffled first."""
+    data = load("airline", data_home)
+    X, y = data.data[: n + n_test], data.target[: n + n_test]
+    if len(X) < n + n_test:
+        raise ValueError(f"the airline data has {len(X):,} rows; {n + n_test:,} are needed")
+    if order == "shuffled":
+        shuffled = np.random.default_rng(seed).permutation(len(X))
+        X, y = X[shuffled], y[shuffled]
+    elif order == "no calendar":
+        X = X[:, [name not in CALENDAR for name in data.feature_names]]
+    return Split(X[:n], y[:n], X[n:], y[n:])
+
+
+def split_prices(share: float, seed: int, data_home: str | None) -> Split:
+    data = load("uk_prices", data_home)
+    order = np.random.default_rng(seed).permutation(len(data.data))
+    n = round(share * len(order))
+    learn, ask = order[:n], order[n:]
+    return Split(data.data[learn], data.target[learn], data.data[ask], data.target[ask])
+
+
+def make_friedman(n: int, d: int, n_test: int, seed: int) -> Split:
+    """Noisy rows to learn; rows to predict with the true function."""
+    X, y, _ = datasets.make_friedman(n, d, random_state=seed)
+    X_test, _, truth = datasets.make_friedman(n_test, d, random_state=seed_of(seed, "test"))
+    return Split(X, y, X_test, truth)
+
+
+def make_oblique_sine(n: int, n_test: int, seed: int) -> Split:
+    X, y, _ = datasets.make_oblique_sine(n, random_state=seed)
+    X_test, _, truth = datasets.make_oblique_sine(n_test, random_state=seed_of(seed, "test"))
+    return Split(X, y, X_test, truth)

@@ -1,0 +1,199 @@
+"""Means with errors, comparisons on the same rows, and verdicts on claims, all computed from the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from .methods import BATCH, METHODS, label_of
+
+
+@dataclass
+class Claim:
+    """A claim of the paper, whether it holds, and the numbers that say so."""
+
+    text: str
+    verdict: str
+    numbers: str
+
+
+class Standing(NamedTuple):
+    """Errors (RMSE, or the share of rows given the wrong class) of the better batch forest and of the online ones."""
+
+    what: str
+    batch: str
+    batch_error: float
+    error: float
+    best: str
+    best_error: float
+
+
+@dataclass
+class Section:
+    """A part of the page."""
+
+    title: str
+    lines: list[str] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
+    standings: list[Standing] = field(default_factory=list)
+
+    def add(self, *lines: str) -> None:
+        self.lines += lines
+
+
+def read(path: Path) -> pd.DataFrame:
+    """The table of an experiment; empty if there is none."""
+    return pd.read_csv(path) if path.exists() else pd.DataFrame()
+
+
+def average(frame: pd.DataFrame, by: list[str], value: str) -> pd.DataFrame:
+    """Mean over the repetitions, 1.96 standard errors, and how many there were."""
+    grouped = frame.dropna(subset=[value]).groupby(by, sort=False)[value]
+    out = grouped.agg(["mean", "count", "std"]).reset_index()
+    out["half"] = 1.96 * out["std"] / np.sqrt(out["count"])
+    return out
+
+
+def means_of(frame: pd.DataFrame, index: str | list[str], value: str, methods: Iterable[str]) -> pd.DataFrame:
+    """Means with a column a method, empty for methods that were not run."""
+    means = frame.pivot_table(index=index, columns="method", values=value, aggfunc="mean")
+    return means.reindex(columns=list(methods))
+
+
+def show(mean: float, half: float, digits: int = 3) -> str:
+    """A mean with its error; without one if there was one repetition."""
+    if pd.isna(mean):
+        return ""
+    return f"{mean:.{digits}f}" if pd.isna(half) else f"{mean:.{digits}f} ± {half:.{digits}f}"
+
+
+def say(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int | np.integer) else str(value)
+
+
+def pivot(
+    frame: pd.DataFrame, value: str, column: str, methods: tuple[str, ...], digits: int = 3, best: str | None = "min"
+) -> list[str]:
+    """A table, methods down and ``column`` across; the best mean of each column, "min" or "max", in bold."""
+    means = average(frame, ["method", column], value)
+    across = sorted(set(frame[column]))
+    lines = [f"| {column} | {' | '.join(map(say, across))} |", "|---" * (len(across) + 1) + "|"]
+    top = {c: getattr(means[means[column] == c]["mean"], best)() if best else None for c in across}
+    for method in methods:
+        cells = []
+        for c in across:
+            cell = means[(means["method"] == method) & (means[column] == c)]
+            if cell.empty:
+                cells.append("")
+                continue
+            text = show(cell["mean"].iloc[0], cell["half"].iloc[0], digits)
+            cells.append(f"**{text}**" if cell["mean"].iloc[0] == top[c] else text)
+        if any(cells):
+            lines.append(f"| {label_of(method)} | {' | '.join(cells)} |")
+    return lines
+
+
+@dataclass
+class Comparison:
+    """A method against another on the same rows: where the first is better, worse, or level within the error."""
+
+    better: int = 0
+    level: int = 0
+    worse: int = 0
+    single: int = 0  # comparisons of one repetition, which count by their sign
+    gains: list[float] = field(default_factory=list)
+
+    @property
+    def total(self) -> int:
+        return self.better + self.level + self.worse
+
+    @property
+    def holds(self) -> bool:
+        return self.total > 0 and self.better == self.total
+
+    def __str__(self) -> str:
+        if not self.total:
+            return "not run"
+        text = f"better in {self.better}, level in {self.level}, worse in {self.worse} of {self.total}"
+        text += f", mean gain {np.mean(self.gains):+.3f}"
+        return text + (f" ({self.single} of one run)" if self.single else "")
+
+
+def compare(
+    frame: pd.DataFrame,
+    ours: str,
+    theirs: str,
+    by: list[str],
+    value: str,
+    *,
+    smaller: bool = True,
+    their_value: str | None = None,
+) -> Comparison:
+    """``ours`` against ``theirs`` in each setting, by paired differences and Student's t at the 95 % level."""
+    out = Comparison()
+    if frame.empty:
+        return out
+    keys = [*by, "repetition"]
+    mine = frame[frame["method"] == ours].set_index(keys)[value]
+    other = frame[frame["method"] == theirs].set_index(keys)[their_value or value]
+    gain = ((other - mine) if smaller else (mine - other)).dropna()
+    for _, some in gain.groupby(level=by, sort=False) if len(gain) else []:
+        mean = float(some.mean())
+        out.gains.append(mean)
+        if len(some) == 1:
+            out.single += 1
+            half = 0.0
+        else:
+            half = float(stats.t.ppf(0.975, len(some) - 1) * some.std() / np.sqrt(len(some)))
+        out.better += mean > half
+        out.worse += mean < -half
+        out.level += abs(mean) <= half
+    return out
+
+
+def judge(rules: dict[str, Comparison]) -> str:
+    """A verdict over several rules: under which of them is the claim true everywhere?"""
+    run = {name: c for name, c in rules.items() if c.total}
+    if not run:
+        return "not run"
+    good = [name for name, c in run.items() if c.holds]
+    if len(good) == len(run):
+        return "**reproduced**"
+    if good:
+        return f"**reproduced only under** {', '.join(good)}"
+    if all(c.level == c.total for c in run.values()):
+        return "**no difference seen**"
+    if all(c.better == 0 for c in run.values()):
+        return "**not reproduced**"
+    never_worse = [name for name, c in run.items() if not c.worse]
+    if never_worse:
+        return f"**partly**: never worse, not always better ({', '.join(never_worse)})"
+    return "**partly**"
+
+
+def numbers(rules: dict[str, Comparison]) -> str:
+    return "; ".join(f"{name}: {c}" for name, c in rules.items())
+
+
+def stand(frame: pd.DataFrame, what: str, value: str) -> list[Standing]:
+    """How the forest stands beside the better batch forest: at its defaults, and the best of all online forests."""
+    error = 1 - frame[value] if value == "accuracy" else frame[value]
+    means = error.groupby(frame["method"]).mean()
+    batch = means[means.index.isin(BATCH)]
+    online = means[means.index.isin(set(METHODS) - set(BATCH))]
+    if batch.empty or "bsp" not in online:
+        return []
+    return [
+        Standing(what, label_of(batch.idxmin()), batch.min(), online["bsp"], label_of(online.idxmin()), online.min())
+    ]
+
+
+def style_of(method: str) -> dict[str, Any]:
+    known = METHODS[method]
+    return {"color": known.colour, "linestyle": known.line, "label": known.label}

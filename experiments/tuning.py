@@ -1,0 +1,95 @@
+"""max_features of the batch forests, tuned by cross-validation once a dataset and shared by all its jobs.
+
+It is tuned on the official training rows (classification), on the first rows in time (airline) or on a random part.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.model_selection import GridSearchCV, KFold
+
+from . import rows
+from .methods import BATCH
+from .runner import Job, Run, Scale, seed_of
+
+NAME = "tuning"
+SETTINGS = ("features",)
+MEASURES = ("max_features", "score", "rows")
+TIMED = False
+
+CLASSIFICATION = ("satimage", "letter", "dna", "usps")
+REGRESSION = (("friedman5", 5), ("friedman10", 10), ("uk_prices", 2), ("airline", 8), ("airline", 5))
+
+
+def plan(scale: Scale) -> list[Job]:
+    sets: list[tuple[str, Any]] = [(name, k) for name in CLASSIFICATION for k in (4, 10, "all")]
+    sets += REGRESSION
+    return [
+        Job(NAME, dataset, method, (("features", features),), 0, cost=20.0 if scale.full else 2.0)
+        for dataset, features in sets
+        for method in BATCH
+    ]
+
+
+def grid(d: int) -> list[int]:
+    """A few numbers of features out of d."""
+    return sorted({max(1, round(k)) for k in (1, d**0.5, d / 3, 2 * d / 3, d)})
+
+
+def rows_of(job: Job, run: Run) -> tuple[np.ndarray, np.ndarray]:
+    seed = job.data_seed
+    if job.dataset in CLASSIFICATION:
+        data = rows.load(job.dataset, run.data_home)
+        # A copy that is not in the official order has no official part: then any half will do.
+        share = "official" if data.n_train else 0.5
+        split = rows.split_classes(job.dataset, share, job["features"], seed, run.data_home)
+    elif job.dataset == "airline":
+        order = "time" if job["features"] == 8 else "no calendar"
+        split = rows.split_airline(100_000, 0, order, seed, run.data_home)
+    elif job.dataset == "uk_prices":
+        split = rows.split_prices(0.2, seed_of(seed, "tuning"), run.data_home)
+    else:
+        split = rows.make_friedman(2000, job["features"], 1, seed_of(seed, "tuning"))
+    return split.X, split.y
+
+
+def measure(job: Job, run: Run) -> dict[str, Any]:
+    X, y = rows_of(job, run)
+    most = 4000 if run.scale.full else 800
+    if len(X) > most:
+        some = np.random.default_rng(job.data_seed).choice(len(X), most, replace=False)
+        X, y = X[some], y[some]
+    classify = job.dataset in CLASSIFICATION
+    random = RandomForestClassifier if classify else RandomForestRegressor
+    extra = ExtraTreesClassifier if classify else ExtraTreesRegressor
+    forest = random if job.method == "random_forest" else extra
+    search = GridSearchCV(
+        forest(n_estimators=50 if run.scale.full else 10, random_state=job.seed),
+        {"max_features": grid(X.shape[1])},
+        cv=KFold(3, shuffle=True, random_state=0),
+        scoring="accuracy" if classify else "neg_root_mean_squared_error",
+        refit=False,
+    ).fit(X, y)
+    return {
+        "max_features": int(search.best_params_["max_features"]),
+        "score": float(search.best_score_),
+        "rows": len(X),
+    }
+
+
+def tuned(run: Run, dataset: str, features: Any, method: str) -> int | None:
+    """The tuned max_features of a batch forest; None for the other methods."""
+    if method not in BATCH:
+        return None
+    import sys
+
+    row = run.table(sys.modules[__name__]).rows.get((dataset, method, str(features), "0"))
+    return None if row is None else int(row["max_features"])

@@ -1,0 +1,226 @@
+"""The runner goes on where it was killed and gives the same numbers; the page is made from whatever there is.
+
+Each of these was seen to fail when broken on purpose: a torn line that is kept (the killed run), seeds that hold the time (the
+killed run, the rerun, the seeds), comparisons that do not pair their rows (comparisons).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bspforest.datasets import VARIABLE
+from experiments import airline, classification, cost, efficiency, friedman, page, prices, tuning
+from experiments.__main__ import EXPERIMENTS, main
+from experiments.runner import FULL, QUICK, Job, Run, Scale, Table
+from experiments.summary import Comparison, compare, judge
+
+TINY = Scale("tiny", trees=2, repetitions=2)
+ROOT = Path(__file__).parent.parent
+
+# A run of twelve jobs, each of a tenth of a second, that says which seeds it used.
+SLOW_RUN = """
+import sys, time
+from pathlib import Path
+from types import SimpleNamespace
+from experiments.runner import Job, Run, Scale
+
+def measure(job, run):
+    time.sleep(0.1)
+    return {"value": job.seed / 7}
+
+def plan(scale):
+    return [Job("slow", "none", "method", (("k", k),), r) for k in range(6) for r in range(2)]
+
+slow = SimpleNamespace(NAME="slow", SETTINGS=("k",), MEASURES=("value",), TIMED=False, plan=plan, measure=measure)
+Run(Path(sys.argv[1]), Scale("tiny", 2, 2)).do([slow])
+"""
+
+
+def start(folder: Path) -> subprocess.Popen:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
+    return subprocess.Popen([sys.executable, "-c", SLOW_RUN, str(folder)], env=environment, stderr=subprocess.DEVNULL)
+
+
+def test_a_killed_run_goes_on_where_it_stopped(tmp_path):
+    path = tmp_path / "killed" / "slow.csv"
+    run = start(path.parent)
+    until = time.monotonic() + 60
+    while not (path.exists() and path.read_bytes().count(b"\n") >= 4):
+        assert run.poll() is None and time.monotonic() < until
+        time.sleep(0.01)
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    done = path.read_text().splitlines()
+    assert 4 <= len(done) < 13
+    with path.open("a") as file:
+        file.write("none,method,5,1,12")  # a line torn in the middle
+    assert start(path.parent).wait() == 0
+    lines = path.read_text().splitlines()
+    assert lines[: len(done)] == done  # what was done is not done again
+    assert len(lines) == len(set(lines)) == 13
+    for row in pd.read_csv(path).itertuples():  # what an undisturbed run gives
+        seed = Job("slow", "none", "method", (("k", row.k),), row.repetition).seed
+        assert row.seed == seed and row.value == pytest.approx(seed / 7, rel=1e-7)
+
+
+def test_a_table_of_other_columns_is_refused(tmp_path):
+    path = tmp_path / "a.csv"
+    table = Table(path, ("k",), ("value",))
+    table.append(Job("a", "none", "method", (("k", 1),), 0), {"value": 0.25}, 1.0)
+    assert Job("a", "none", "method", (("k", 1),), 0) in Table(path, ("k",), ("value",))
+    with pytest.raises(ValueError, match="other columns"):
+        Table(path, ("k",), ("other",))
+    with pytest.raises(ValueError, match="no columns for"):
+        table.append(Job("a", "none", "method", (("k", 2),), 0), {"wrong": 0.25}, 1.0)
+
+
+def test_results_of_another_scale_are_not_mixed(tmp_path):
+    Run(tmp_path, TINY).sign()
+    Run(tmp_path, TINY).sign()
+    with pytest.raises(SystemExit, match="another scale"):
+        Run(tmp_path, QUICK).sign()
+
+
+def test_a_failing_job_does_not_end_the_run(tmp_path, capsys):
+    def measure(job, run):
+        if job["k"] == 1:
+            raise MemoryError("too large")
+        return {"value": 1.0}
+
+    jobs = [Job("some", "none", "method", (("k", k),), 0) for k in range(3)]
+    some = SimpleNamespace(
+        NAME="some", SETTINGS=("k",), MEASURES=("value",), TIMED=True, plan=lambda scale: jobs, measure=measure
+    )
+    run = Run(tmp_path, TINY)
+    failed = run.do([some])
+    assert [job["k"] for job, _ in failed] == [1] and "too large" in capsys.readouterr().err
+    assert [job["k"] for job in run.missing(some)] == [1]
+
+
+def test_seeds_follow_from_keys():
+    jobs = [job for experiment in EXPERIMENTS.values() for job in experiment.plan(FULL)]
+    assert len({(job.experiment, job.key) for job in jobs}) == len(jobs)
+    assert len({job.seed for job in jobs}) > len(jobs) - 5  # 32 bits: hardly two alike
+    one, other = (Job("x", "letter", method, (("share", 0.1),), 3) for method in ("bsp", "mondrian"))
+    assert one.seed != other.seed and one.data_seed == other.data_seed
+    assert one.seed == Job("x", "letter", "bsp", (("share", 0.1),), 3, cost=9.0).seed == 2984827583
+
+
+def test_the_full_run_has_the_paper_in_it():
+    jobs = {e.NAME: e.plan(FULL) for e in EXPERIMENTS.values()}
+    shares = {job["share"] for job in jobs["classification"] if job["features"] == 4}
+    assert shares == {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, "official"}
+    assert {job.repetition for job in jobs["classification"] if job["features"] == 4} == set(range(16))
+    assert {(job["d"], job["n"]) for job in jobs["friedman"]} == {(d, n) for d in (5, 10) for n in friedman.SIZES}
+    assert {job["n"] for job in jobs["airline"]} == {100_000, 400_000, 1_000_000}
+    assert len({job["scale"] for job in jobs["efficiency"]}) == 15
+    hours = sum(j.cost / (1 if e.TIMED else 2) for e in EXPERIMENTS.values() for j in jobs[e.NAME]) / 3600
+    assert hours < 3.3  # guessed, on two cores
+
+
+@pytest.fixture(scope="module")
+def tiny_run(tmp_path_factory):
+    """Two runs of what needs no dataset, with two trees a forest."""
+    runs = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tuning, "CLASSIFICATION", ())
+        patch.setattr(tuning, "REGRESSION", (("friedman5", 5), ("friedman10", 10)))
+        patch.setattr(friedman, "N_TEST", 200)
+        patch.setattr(efficiency, "N_TEST", 200)
+        for name, n_jobs in (("one", 1), ("two", 2)):
+            run = Run(tmp_path_factory.mktemp(name), TINY, n_jobs)
+            assert run.do([tuning, efficiency, friedman]) == []
+            runs.append(run)
+    return runs
+
+
+def test_a_rerun_gives_the_same_numbers(tiny_run):
+    for name, columns in (("friedman", ["rmse", "leaves"]), ("efficiency", ["rmse", "leaves"]), ("tuning", ["score"])):
+        first, second = (pd.read_csv(run.folder / f"{name}.csv").set_index(["method", "dataset"]) for run in tiny_run)
+        keys = [c for c in first.columns if c in ("d", "n", "scale", "features", "repetition")]
+        one, two = (f.sort_values(["method", "dataset", *keys])[[*keys, "seed", *columns]] for f in (first, second))
+        assert one.equals(two) and len(one)
+
+
+@pytest.mark.parametrize("kept", [1.0, 0.4, 0.05])
+def test_the_page_is_made_from_what_there_is(tiny_run, tmp_path, kept):
+    folder = tmp_path / "results"
+    folder.mkdir()
+    for name in ("friedman", "efficiency"):
+        header, *lines = (tiny_run[0].folder / f"{name}.csv").read_text().splitlines()
+        some = random.Random(1).sample(lines, round(kept * len(lines)))
+        (folder / f"{name}.csv").write_text("\n".join([header, *some]) + "\n")
+    run = Run(folder, TINY)
+    path = page.write(run, list(EXPERIMENTS.values()), tmp_path / "docs" / "results.md")
+    text = path.read_text()
+    assert "This run is not complete" in text and "classification: 416 of 416 jobs are missing" in text
+    assert ("friedman: " in text.split("##")[0]) == (kept < 1)
+    assert "## Friedman's function" in text and "## Cost" not in text
+    for figure in ("../results/friedman.png", "../results/efficiency.png"):
+        assert figure in text and (path.parent / figure).stat().st_size > 10_000
+    if kept == 1:
+        rmse = pd.read_csv(folder / "friedman.csv").query("d == 5 and n == 300 and method == 'bsp'")["rmse"]
+        assert f"{rmse.mean():.3f} ± {1.96 * rmse.std() / np.sqrt(2):.3f}" in text
+
+
+def make_frame(gap: float, noise: float, repetitions: int = 10) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    rows = []
+    for r in range(repetitions):
+        level = rng.normal()  # shared by both methods: paired comparisons do not see it
+        for n in (1, 2):
+            rows.append({"method": "a", "n": n, "repetition": r, "rmse": level + noise * rng.normal()})
+            rows.append({"method": "b", "n": n, "repetition": r, "rmse": level + gap + noise * rng.normal()})
+    return pd.DataFrame(rows)
+
+
+def test_comparisons_and_verdicts():
+    better = compare(make_frame(0.5, 0.1), "a", "b", ["n"], "rmse")
+    assert (better.better, better.level, better.worse) == (2, 0, 0) and better.gains[0] == pytest.approx(0.5, abs=0.1)
+    worse = compare(make_frame(0.5, 0.1), "a", "b", ["n"], "rmse", smaller=False)
+    assert worse.worse == 2
+    level = compare(make_frame(0.0, 0.1), "a", "b", ["n"], "rmse")
+    assert level.level == 2
+    single = compare(make_frame(0.5, 0.1, repetitions=1), "a", "b", ["n"], "rmse")
+    assert single.better == single.single == 2 and "of one run" in str(single)
+    assert judge({"x": better, "y": better}) == "**reproduced**"
+    assert judge({"x": better, "y": worse}) == "**reproduced only under** x"
+    assert judge({"x": worse}) == "**not reproduced**"
+    assert judge({"x": level}) == "**no difference seen**"
+    assert judge({"x": Comparison(1, 1, 0)}).startswith("**partly**: never worse")
+    assert judge({"x": Comparison()}) == "not run"
+
+
+def test_unknown_experiments_are_named(capsys):
+    with pytest.raises(SystemExit):
+        main(["nonsense"])
+    assert "unknown experiment 'nonsense': choose from tuning, " in capsys.readouterr().err
+
+
+@pytest.mark.skipif(VARIABLE not in os.environ, reason="no datasets: BSPFOREST_DATA is not set")
+@pytest.mark.parametrize("experiment", [classification, prices, airline])
+def test_a_job_of_each_dataset(tmp_path, experiment):
+    run = Run(tmp_path, TINY)
+    jobs = {job.method: job for job in experiment.plan(TINY)}
+    for method in ("bsp", "mondrian"):
+        measures = experiment.measure(jobs[method], run)
+        assert set(measures) <= set(experiment.MEASURES)
+        assert measures.get("accuracy", 0.0) > 0.3 or 0 < measures.get("rmse", 0.0) < 45
+
+
+def test_cost_is_measured_in_a_process_of_its_own(tmp_path):
+    measures = cost.measure(Job("cost", "friedman", "bsp_fit", (("n", 20_000), ("d", 5)), 0), Run(tmp_path, TINY))
+    assert measures["trees"] == 10
+    assert 0.01 < measures["us_per_row_and_tree"] < 50
+    assert 10 < measures["bytes_per_row_and_tree"] < 1000
