@@ -259,5 +259,24 @@ def test_growing_without_memory(monkeypatch):
         check(forest)
     monkeypatch.undo()
     assert failed > 1
+    # After the rows have reached the trees, when a large leaf is to be carried out: they are learned.
+    reserve = type(forest)._reserve
+    late = laws.make(X, 3, budget=lambda n: 1e-3 if n < 500 else 3.0)
+    laws.learn(late, X[:490])
+    left = [1]
+
+    def fail_late(self, n):
+        left[0] -= 1
+        if left[0] < 0:
+            raise MemoryError
+        reserve(self, n)
+
+    monkeypatch.setattr(type(forest), "_reserve", fail_late)
+    with pytest.raises(MemoryError):
+        laws.learn(late, X[490:510])
+    monkeypatch.undo()
+    assert late.n_held == 510
+    laws.learn(late, X[510:520])
+    check(late)
     laws.learn(forest, X[forest.n_held :])
     check(forest)

@@ -17,6 +17,7 @@ from itertools import count
 from pathlib import Path
 
 import hostile
+import joblib
 import numba
 import numpy as np
 import pandas as pd
@@ -212,6 +213,19 @@ def test_pickle_and_skops(kind):
         for ours, theirs in zip(forest._forest.arrays, copy._forest.arrays, strict=True):
             assert numba.typeof(ours) == numba.typeof(theirs)
         assert_same(copy.partial_fit(X, y), forest)
+
+
+def test_a_forest_mapped_into_memory_goes_on(tmp_path):
+    """Arrays of a mapped file cannot be written to; they were once, halfway through forgetting, and crashed."""
+    X, y = stream(80)
+    forest = BSPForestRegressor(3, window=50, random_state=0).fit(X, y)
+    joblib.dump(forest, tmp_path / "forest")
+    mapped = joblib.load(tmp_path / "forest", mmap_mode="r")
+    for row in range(60):
+        for f in (forest, mapped):
+            f.partial_fit(X[row : row + 1], y[row : row + 1])
+    assert_same(mapped, forest)
+    check(mapped._forest)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

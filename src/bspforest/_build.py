@@ -9,7 +9,7 @@ import numpy as np
 from ._boxes import bound_rows
 from ._compile import entry, inlined, kernel
 from ._cuts import PATIENCE, candidate_rate, draw_candidate, height, set_normal_cut
-from ._layout import ISOTROPIC, NOTHING
+from ._layout import ISOTROPIC, LEFT, NOTHING, NOWHERE, RIGHT
 from ._nodes import (
     attach,
     count_labels,
@@ -188,8 +188,8 @@ def push_task(work, top, start, end, parent, side, time):
 def push_parts(work, top, start, middle, end, parent, time):
     """Put both parts of a set on the stack, the smaller on top."""
     left_on_top = 1 if middle - start < end - middle else 0
-    push_task(work, top + left_on_top, start, middle, parent, 0, time)
-    push_task(work, top + 1 - left_on_top, middle, end, parent, 1, time)
+    push_task(work, top + left_on_top, start, middle, parent, LEFT, time)
+    push_task(work, top + 1 - left_on_top, middle, end, parent, RIGHT, time)
     return left_on_top
 
 
@@ -217,7 +217,7 @@ def build(tree, work, start, end, parent, side, t0, budget):
     A large set is not bounded afresh: the box of the set it was cut from, clipped by the cut, encloses it, and that is
     enough to draw its own cut. Its tight box is joined from its children's at the end. (Bounding took a quarter of the time.)
     """
-    push_task(work, 0, start, end, parent, side, t0)
+    push_task(work, np.int64(0), start, end, parent, side, t0)
     clipped = False  # the first set has no box yet
     n_loose = 0
     top = 0
@@ -293,8 +293,8 @@ def carry_out(tree, work, budget):
         load_points(tree, k, work, np.int64(0))
         free_leaf(tree, k)
         middle = share_out(tree.family, tree.cuts[v], tree.boxes[v, -1], work, np.int64(0), n)
-        build(tree, work, np.int64(0), middle, v, np.int64(0), tree.cuts[v].time, budget)
-        build(tree, work, middle, n, v, np.int64(1), tree.cuts[v].time, budget)
+        build(tree, work, np.int64(0), middle, v, LEFT, tree.cuts[v].time, budget)
+        build(tree, work, middle, n, v, RIGHT, tree.cuts[v].time, budget)
     return 0
 
 
@@ -325,7 +325,7 @@ def build_trees(forest, work, first, last, slots, budget):
         for s in range(n):
             place(tree, slots[s], work.rows[s])
             work.slots[s] = slots[s]
-        if n > 0 and not build(tree, work, np.int64(0), n, np.int64(-1), np.int64(0), 0.0, budget):
+        if n > 0 and not build(tree, work, np.int64(0), n, NOWHERE, LEFT, 0.0, budget):
             state.s0, state.s1, state.s2, state.s3 = s0, s1, s2, s3
             clear(tree)
             return m

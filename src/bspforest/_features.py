@@ -74,7 +74,9 @@ def read_row(x: Mapping, columns: Columns) -> np.ndarray:
         raise TypeError(f"x must be a dict of features, got {type(x).__name__}") from None
     try:
         if sum(map(abs, values)) < HUGE:
-            return np.array([values or [0.0]], dtype=np.float64)
+            row = np.array([values or [0.0]], dtype=np.float64)
+            if row.ndim == 2:
+                return row
     except (TypeError, ValueError):
         pass
     return np.array([[check_feature(key, value) for key, value in zip(columns, values, strict=True)]])

@@ -9,7 +9,7 @@ import numpy as np
 from ._boxes import bound_rows, round_down, round_up
 from ._build import draw_split
 from ._compile import entry, inlined, kernel, pasted
-from ._layout import NOTHING
+from ._layout import LEFT, NOTHING, NOWHERE, RIGHT
 from ._nodes import (
     attach,
     child_of,
@@ -114,8 +114,8 @@ def shrink_pending(tree, work, v, z):
 @pasted
 def merge_children(tree, v, parent, side):
     """Make node ``v``, with too few points to be cut, a leaf. Both children are small leaves."""
-    k = ~child_of(tree, v, 0)
-    other = ~child_of(tree, v, 1)
+    k = ~child_of(tree, v, LEFT)
+    other = ~child_of(tree, v, RIGHT)
     # Two rings become one by exchanging what follows their last points.
     last, other_last = tree.leaves[k].last, tree.leaves[other].last
     head = tree.links[last]
@@ -143,25 +143,25 @@ def forget_point(tree, work, slot, z):
     """
     path = work.path
     h = 0
-    ref = child_of(tree, -1, 0)
+    ref = child_of(tree, NOWHERE, LEFT)
     while ref >= 0 and not is_pending(tree, ref):
         path[h] = ref
         h += 1
-        ref = child_of(tree, ref, 1 if goes_right(tree, ref, z) else 0)
+        ref = child_of(tree, ref, RIGHT if goes_right(tree, ref, z) else LEFT)
     pending = ref >= 0
     k = leaf_of(tree, ref)
     n = np.int64(tree.leaves[k].n_points) - 1
     if pending and n + 1 > work.rows.shape[0]:
         return n + 1
     remove_point(tree, k, slot)
-    parent = path[h - 1] if h > 0 else -1
-    side = 1 if h > 0 and tree.cuts[parent].right == ref else 0
-    above = path[h - 2] if h > 1 else -1
-    above_side = 1 if h > 1 and tree.cuts[above].right == parent else 0
+    parent = path[h - 1] if h > 0 else NOWHERE
+    side = RIGHT if h > 0 and tree.cuts[parent].right == ref else LEFT
+    above = path[h - 2] if h > 1 else NOWHERE
+    above_side = RIGHT if h > 1 and tree.cuts[above].right == parent else LEFT
     if n == 0:
         free_leaf(tree, k)
         if h == 0:
-            attach(tree, -1, 0, NOTHING)
+            attach(tree, NOWHERE, LEFT, np.int64(NOTHING))
         else:  # the parent's cut parts nothing any more: the sibling takes its place
             attach(tree, above, above_side, child_of(tree, parent, 1 - side))
             free_cut(tree, parent)

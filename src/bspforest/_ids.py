@@ -19,6 +19,10 @@ class RowTable:
     def __len__(self) -> int:
         return self.n_seen - self._first
 
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(state)
+        self._slots = np.array(self._slots)  # it may be of a file that is mapped into memory, not to be written to
+
     @property
     def n_free(self) -> int:
         """How many slots can be used again."""

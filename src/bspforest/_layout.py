@@ -26,6 +26,10 @@ NOTHING = -(2**31)
 
 PAIRS, AXES, ISOTROPIC = 0, 1, 2
 
+# Sides of a cut, and the parent of the root. Numba has a type for each literal, and compiles for each; not for these.
+LEFT, RIGHT = np.int64(0), np.int64(1)
+NOWHERE = np.int64(-1)
+
 
 def record(*fields: tuple[str, type]) -> np.dtype:
     """A record type with C alignment, whose fields read as attributes also where kernels run uncompiled."""
@@ -178,6 +182,9 @@ def align(forest: Forest) -> Forest:
         if name == "state" or not is_own(array) or array.dtype.isalignedstruct != (name in kinds):
             changed[name] = empty(array.shape, kinds.get(name, array.dtype))
             changed[name][:] = array
+    for name in ("rows", "labels", "scaling"):  # of a file that is mapped into memory: not to be written to
+        if not getattr(forest, name).flags.writeable:
+            changed[name] = np.array(getattr(forest, name))
     return forest._replace(**changed)
 
 

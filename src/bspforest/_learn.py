@@ -10,7 +10,7 @@ from ._boxes import NO, YES, ask_box, bound_rows
 from ._build import build, carry_out, push_parts, push_task, share_out
 from ._compile import entry, inlined, kernel, pasted
 from ._cuts import PATIENCE, candidate_rate, draw_between, draw_candidate, height, segment_rate
-from ._layout import LANES, NOTHING
+from ._layout import LANES, LEFT, NOTHING, NOWHERE, RIGHT
 from ._nodes import (
     any_beyond,
     append_point,
@@ -205,12 +205,12 @@ def find_chunk_separation(tree, work, chunk, start, end, v, t0):
     t_end = tree.cuts[v].time
     tries = 0
     while rate > 0.0:
+        if tries == PATIENCE:
+            return False, t, False
+        tries += 1
         t += draw_exponential(state) / rate
         if t >= t_end:
             break
-        tries += 1
-        if tries > PATIENCE:
-            return False, t, False
         draw_candidate(tree.family, state, box, rate, cut, work.normal)
         # The chunk must have rows on a side where the node has none. Its rows are asked before the node's points, which
         # are many and far apart in memory.
@@ -273,7 +273,7 @@ def extend(forest, m, work, chunk, n, budget):
     """Add the first n rows of the chunk to tree m (design, section 4)."""
     tree = tree_of(forest, m)
     waiting = np.int64(0)
-    push_task(chunk, 0, 0, n, -1, 0, 0.0)
+    push_task(chunk, np.int64(0), np.int64(0), n, NOWHERE, LEFT, 0.0)
     top = 0
     while top >= 0:
         task = chunk.tasks[top]
@@ -306,7 +306,7 @@ def extend(forest, m, work, chunk, n, budget):
             copy_box(tree, w, ref)
             extend_box(tree, w, chunk.box[0], chunk.box[1])
             copy_bounds(tree, w)
-            attach(tree, w, 1 if near else 0, ref)
+            attach(tree, w, RIGHT if near else LEFT, ref)
             attach(tree, parent, side, w)
             middle = share_out(tree.family, tree.cuts[w], tree.boxes[w, -1], chunk, start, end)
             far_start, far_end = (start, middle) if near else (middle, end)
@@ -315,9 +315,9 @@ def extend(forest, m, work, chunk, n, budget):
             if far_end - far_start < end - start:
                 top += 1
                 if near:
-                    push_task(chunk, top, middle, end, w, 1, t)
+                    push_task(chunk, top, middle, end, w, RIGHT, t)
                 else:
-                    push_task(chunk, top, start, middle, w, 0, t)
+                    push_task(chunk, top, start, middle, w, LEFT, t)
             continue
         extend_box(tree, ref, chunk.box[0], chunk.box[1])
         if pending:
@@ -332,7 +332,7 @@ def extend(forest, m, work, chunk, n, budget):
         middle = share_out(tree.family, tree.cuts[ref], tree.boxes[ref, -1], chunk, start, end)
         if middle == start or middle == end:
             top += 1
-            push_task(chunk, top, start, end, ref, 1 if middle == start else 0, tree.cuts[ref].time)
+            push_task(chunk, top, start, end, ref, RIGHT if middle == start else LEFT, tree.cuts[ref].time)
         else:
             push_parts(chunk, top + 1, start, middle, end, ref, tree.cuts[ref].time)
             top += 2
@@ -367,7 +367,7 @@ def learn_rows(forest, work, chunk, first, last, slots, budgets, learned):
             if at_once > 1:
                 extend(forest, m, work, chunk, at_once, budget)
             else:
-                wait(chunk, 0, 0, -1, 0, 0.0)
+                wait(chunk, np.int64(0), np.int64(0), NOWHERE, LEFT, 0.0)
                 lack = insert_waiting(forest, m, work, chunk, np.int64(1), budget)
             if lack == 0:
                 learned[m] += at_once

@@ -7,7 +7,7 @@ import numpy as np
 from ._boxes import UNSURE, YES, ask_box, round_down, round_up
 from ._compile import inlined, kernel
 from ._cuts import height
-from ._layout import ISOTROPIC, NOTHING, Tree
+from ._layout import ISOTROPIC, LEFT, NOTHING, RIGHT, Tree
 
 # Scaled coordinates beyond this are read as this, and below NEAREST as 0, so that boxes fit float32 and squares float64.
 FARTHEST = 1e30
@@ -246,8 +246,8 @@ def join_child(tree, ref, own, first, z):
 @inlined
 def join_children(tree, v, z):
     """Give node ``v`` the box of its children; ``z`` is scratch space."""
-    join_child(tree, child_of(tree, v, 0), tree.boxes[v], np.bool_(True), z)
-    join_child(tree, child_of(tree, v, 1), tree.boxes[v], np.bool_(False), z)
+    join_child(tree, child_of(tree, v, LEFT), tree.boxes[v], np.bool_(True), z)
+    join_child(tree, child_of(tree, v, RIGHT), tree.boxes[v], np.bool_(False), z)
     copy_bounds(tree, v)
 
 

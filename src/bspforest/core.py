@@ -207,12 +207,15 @@ class OnlineForest:
         self.arrays.labels[slots, 1] = w
         if self.n_held == 0 and not self.arrays.redraw:
             self.table.add(slots)
-            self._build(float(budgets[-1]), progress)
+            try:
+                self._build(float(budgets[-1]), progress)
+            except BaseException:  # no tree may be asked for these rows
+                self.table.remove(np.arange(self.n_seen - n, self.n_seen))
+                raise
             return
         # After forgetting, the budget stays where it was until the number of rows has caught up.
-        self.budget = max(self.budget, float(budgets[-1]))
-        self._insert(slots, budgets if self.arrays.redraw else np.full(n, self.budget))
-        self.table.add(slots)
+        budget = max(self.budget, float(budgets[-1]))
+        self._insert(slots, budgets if self.arrays.redraw else np.full(n, budget))
         self._learned_since += n
         progress.advance(n)
         if self.scaling == "minmax" and self._learned_since >= self._held_at_scaling:
@@ -246,9 +249,7 @@ class OnlineForest:
             labels = self.arrays.labels
             labels[slot, 0] = y
             labels[slot, 1] = w
-            self.budget = max(self.budget, budget)
-            self._insert(slots, np.array([budget if self.arrays.redraw else self.budget]))
-            table.add(slots)
+            self._insert(slots, np.array([budget if self.arrays.redraw else max(self.budget, budget)]))
             self._learned_since += 1
             if self._learned_since >= self._held_at_scaling and self.scaling == "minmax":
                 self._rescale()
@@ -269,13 +270,19 @@ class OnlineForest:
             self._adopt(layout.resize_held(self.arrays, max(need, larger)))
         return self.table.take_slots(n)
 
-    def _insert(self, slots: np.ndarray, budgets: np.ndarray) -> None:
-        """Have all trees learn the rows in ``slots``."""
+    def _insert(self, slots: np.ndarray, budgets: np.ndarray, *, new: bool = True) -> None:
+        """Have all trees learn the rows in ``slots``, which count as held as soon as they have.
+
+        If memory runs out after that, some pending cuts wait to be carried out until rows are learned again.
+        """
         n = len(slots)
         self._reserve(n)
         learned = np.zeros(self.n_trees, dtype=np.int64)
         size = n + self.arrays.min_split
         while True:
+            for part in range(min(self.n_threads, self.n_trees)):  # before anything is changed
+                self._scratch(2 * part, size)
+                self._scratch(2 * part + 1, n)
             lacking = self._for_trees(
                 lambda first, last, part: self._call(
                     learn_rows,
@@ -290,6 +297,10 @@ class OnlineForest:
                 ),
                 n,
             )
+            if new and (not lacking or learned.min() == n):
+                self.table.add(slots)
+                self.budget = max(self.budget, float(budgets[-1]))
+                new = False
             if not lacking:
                 return
             self._reserve(lacking)
@@ -429,7 +440,7 @@ class OnlineForest:
         slots = self.table.held_slots()
         streams = [self.arrays.state[f"s{k}"] for k in range(4)]
         self.arrays = self.arrays._replace(state=layout.empty_state(np.stack(streams, axis=1)))
-        self._insert(slots, np.array([self.budget_of(k + 1) for k in range(len(slots))], float))
+        self._insert(slots, np.array([self.budget_of(k + 1) for k in range(len(slots))], float), new=False)
         self.budget = self.budget_of(self.n_held)
 
     # ------------------------------------------------------------------------------------------------------------------

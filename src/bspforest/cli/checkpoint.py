@@ -42,9 +42,20 @@ class Checkpoints:
         self._since, self._last = 0, time.monotonic()
 
     def finish(self, forest: Any, extra: dict[str, Any]) -> None:
-        """Save now."""
-        self.wait()
-        persistence.save(forest, self._saver.path, extra=extra)
+        """Save now, whatever became of the checkpoint before."""
+        self.settle()
+        try:
+            persistence.save(forest, self._saver.path, extra=extra)
+        except (OSError, MemoryError) as error:
+            raise CommandError(f"the model could not be saved: {error}") from error
+
+    def settle(self) -> bool:
+        """Wait until the checkpoint in the background is written; whether it could be."""
+        try:
+            self._saver.wait()
+        except (OSError, MemoryError):
+            return False
+        return True
 
     def wait(self) -> None:
         """Until the checkpoint in the background is written; an error if it could not be."""

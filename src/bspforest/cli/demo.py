@@ -16,6 +16,7 @@ from sklearn.ensemble import RandomForestRegressor
 from .. import BSPForestRegressor
 from .._threads import Progress
 from .errors import UsageError
+from .report import compile_kernels
 
 
 def make_stream(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -90,8 +91,7 @@ def run(options: argparse.Namespace) -> int:
         Runner("Mondrian forest, online", BSPForestRegressor(cuts="axes", budget_scale=7, **shared)),
         Runner(f"random forest, refitted every {refit:,} rows", RandomForestRegressor(n_jobs=-1, **shared), refit),
     ]
-    print("Compiling the kernels (once on a machine) ...", flush=True)
-    BSPForestRegressor(1).fit(X[:50], y[:50]).partial_fit(X[:50], y[:50]).predict(X[:50])
+    compile_kernels()
     print(f"{options.rows:,} rows, each predicted and then learned; {options.trees} trees.", flush=True)
     chunk = 100
     progress = Progress(options.rows, "stream", "rows", enabled=True)

@@ -56,6 +56,11 @@ class Encoder:
     def __init__(self, columns: list[Column]) -> None:
         self.columns = columns
         self.names = [name for column in columns for name in column.names]
+        for name in self.names:
+            if self.names.count(name) > 1:
+                raise CommandError(
+                    f"two features would be called {name!r}: rename a column, or leave it out with --drop"
+                )
         self._numeric = [column for column in columns if column.kind != TEXT]
         self._places = [self.names.index(column.name) for column in self._numeric]
         self._counts = np.array([column.count for column in self._numeric], dtype=np.int64)

@@ -13,15 +13,24 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from .errors import CommandError
+from .errors import CommandError, UsageError
 from .models import Forest, Runner, make_baseline
 from .options import data_options, make_parameters
-from .report import Ticker, draw_bars, draw_curves, format_number, format_table
+from .report import Ticker, compile_kernels, draw_bars, draw_curves, format_number, format_table
 from .stream import Stream, start_stream
+
+
+def _check_outputs(options: argparse.Namespace) -> None:
+    """Errors about files that are written at the end, before anything is read."""
+    if options.plot and Path(options.plot).suffix not in (".png", ".svg", ".pdf"):
+        raise UsageError(f"--plot {options.plot}: the name of a .png, .svg or .pdf file is expected")
+    if options.json and options.json != "-" and not Path(options.json).absolute().parent.is_dir():
+        raise UsageError(f"--json {options.json}: there is no folder {Path(options.json).parent}")
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command."""
+    _check_outputs(options)
     parameters = make_parameters(options)
     stream, notes = start_stream(data_options(options), options.target, options.task, options.classes)
     target = stream.target
@@ -34,6 +43,7 @@ def run(options: argparse.Namespace) -> int:
     to_table = options.json != "-"
     if to_table:
         print("\n".join(notes), flush=True)
+    compile_kernels()
     begun = time.perf_counter()
     interrupted = False
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import threading
@@ -14,11 +15,12 @@ from typing import Any
 from .. import BSPForestClassifier, BSPForestRegressor
 from .._file import remove_stale
 from .._threads import undivided
+from ..persistence import read_header
 from .checkpoint import Checkpoints
 from .errors import CommandError, UsageError
 from .options import FOREST, check_jobs, data_options, make_parameters
 from .record import Record, load_model
-from .report import Ticker
+from .report import Ticker, compile_kernels
 from .stream import Stream, continue_stream, start_stream
 from .target import Target, parse_classes
 
@@ -61,13 +63,11 @@ class Learner:
                         checkpoints.start(self.forest, self.extra)
                         self.unsaved = False
         finally:
-            ticker.close()
             with undivided():
-                if self.unsaved:
+                ticker.close()
+                if not checkpoints.settle() or self.unsaved:
                     checkpoints.finish(self.forest, self.extra)
                     self.unsaved = False
-                else:
-                    checkpoints.wait()
 
 
 def run(options: argparse.Namespace) -> int:
@@ -78,6 +78,7 @@ def run(options: argparse.Namespace) -> int:
     learner = _continue(options) if exists and not options.overwrite else _begin(options)
     seconds = options.checkpoint_seconds or (None if options.checkpoint_rows else SECONDS)
     checkpoints = Checkpoints(options.model, options.checkpoint_rows, seconds)
+    compile_kernels()
     begun = time.perf_counter()
     with _terminable() as terminated:
         try:
@@ -175,7 +176,7 @@ def _show(value: Any) -> str:
 def _check_other(options: argparse.Namespace, record: Record) -> None:
     """An error if data is to be appended that was learned before: each row once."""
     for source in record.sources:
-        if options.data != "-" and source["name"] == options.data:
+        if options.data != "-" and os.path.realpath(source["name"]) == os.path.realpath(options.data):
             raise UsageError(
                 f"--append {options.data}: the model has learned {source['rows']:,} rows of it already"
                 + ("; --resume goes on after them" if source is record.sources[-1] else "")
@@ -215,18 +216,21 @@ def _terminable() -> Iterator[list[int]]:
         came.append(number)
         signal.raise_signal(signal.SIGINT)
 
+    interrupt = signal.getsignal(signal.SIGINT)
+    if not callable(interrupt):  # a shell starts what runs in the background with Ctrl-C ignored
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     before = signal.signal(signal.SIGTERM, stop)
     try:
         yield came
     finally:
         signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGINT, interrupt)
 
 
 def _describe_saved(learner: Learner, options: argparse.Namespace) -> str:
     if not options.model.exists():
         return "Nothing was learned, and no model is written."
-    rows = learner.extra or learner.record.to_extra(learner.stream)
-    n = rows["command"]["sources"][-1]["rows"]
+    n = read_header(options.model)["extra"]["command"]["sources"][-1]["rows"]
     return f"{n:,} rows of {learner.stream.source.name} are learned and saved in {options.model}; --resume goes on after them."
 
 

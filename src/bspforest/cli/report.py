@@ -4,15 +4,32 @@ from __future__ import annotations
 
 import math
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TextIO
 
+import numpy as np
+
+from .. import BSPForestRegressor
 from .errors import CommandError
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#666666")
 _BARS = "▁▂▃▄▅▆▇█"
+
+
+def compile_kernels() -> None:
+    """Have the kernels compiled before any clock starts, and say so if it takes long: half a minute, once on a machine."""
+    notice = threading.Timer(
+        1.5, print, ["Compiling the kernels, once on a machine ..."], {"file": sys.stderr, "flush": True}
+    )
+    notice.start()
+    try:
+        X = np.arange(40.0).reshape(20, 2) % 7
+        BSPForestRegressor(1).fit(X, X[:, 0]).partial_fit(X, X[:, 0]).partial_fit(X[:1], X[:1, 0]).predict(X)
+    finally:
+        notice.cancel()
 
 
 class Ticker:

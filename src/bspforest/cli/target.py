@@ -46,7 +46,7 @@ class Target:
 
     def explain(self, value: Any) -> str:
         """Why a value is of no use."""
-        if value is None or value != value:
+        if value is None or value != value or value == "":
             return f"no value in the target {self.name!r}"
         if self.task == "regression":
             return f"{value!r} in the target {self.name!r} is not finite"
@@ -83,5 +83,5 @@ def parse_classes(target: Target, given: str) -> list[Any]:
 
 def sort_classes(values: pa.Array) -> list[Any]:
     """All different values, sorted as NumPy sorts them."""
-    found = pc.drop_null(pc.unique(values)).to_pylist()
+    found = [value for value in pc.drop_null(pc.unique(values)).to_pylist() if value != ""]
     return np.unique(np.array(found)).tolist() if found else []
