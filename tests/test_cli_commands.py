@@ -427,3 +427,55 @@ def test_a_messy_file_from_beginning_to_end(run, tmp_path):
     np.testing.assert_allclose(bspforest.load(model).predict(table[:, :-1]), forest.predict(table[:, :-1]), rtol=1e-9)
     found = json.loads(run("info", model, "--json")[1])
     assert found["features"] == ["a", "b", "b=(missing)", *(f"colour={c}" for c in colours), "colour=(other)", "flag"]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What was wrong once
+
+
+def test_a_target_without_a_value_is_no_class(run, tmp_path):
+    path = write_rows(tmp_path / "d.csv", ["a", "y"], [[1, "x"], [2, ""], [3, "z"]])
+    code, _, err = run("learn", path, "--target", "y", "--model", tmp_path / "m.bsp")
+    assert code == 1 and "line 3: no value in the target 'y'" in err
+    code, out, _ = run("learn", path, "--target", "y", "--model", tmp_path / "m.bsp", "--on-error", "skip")
+    assert code == 0 and "2 classes: x, z" in out
+    assert bspforest.load(tmp_path / "m.bsp").n_samples_ == 2
+
+
+def test_features_that_would_share_a_name(run, tmp_path):
+    path = write_rows(tmp_path / "d.csv", ["x", "x=u", "y"], [["u", 1, 0.5], ["v", 2, 0.25], ["u", 3, 0.125]])
+    code, _, err = run("learn", path, "--target", "y", "--model", tmp_path / "m.bsp")
+    assert code == 1 and "two features would be called 'x=u'" in err
+
+
+def test_append_knows_a_file_by_any_name(run, numbers, tmp_path, monkeypatch):
+    model = tmp_path / "m.bsp"
+    assert run("learn", numbers[0], "--target", "y", "--model", model)[0] == 0
+    monkeypatch.chdir(Path(numbers[0]).parent)
+    code, _, err = run("learn", "./numbers.csv", "--target", "y", "--model", model, "--append")
+    assert code == 2 and "has learned 600 rows of it already" in err
+
+
+def test_outputs_are_checked_before_a_long_run(run, numbers, tmp_path):
+    code, out, err = run("evaluate", numbers[0], "--target", "y", "--plot", tmp_path / "x.xyz")
+    assert code == 2 and ".png, .svg or .pdf" in err and not out
+    code, out, err = run("evaluate", numbers[0], "--target", "y", "--json", tmp_path / "no" / "x.json")
+    assert code == 2 and "there is no folder" in err and not out
+
+
+def test_a_failed_checkpoint_is_made_up_for(tmp_path):
+    """The folder is away while a checkpoint is written, and there again at the end."""
+    from bspforest.cli.checkpoint import Checkpoints
+
+    folder, away = tmp_path / "here", tmp_path / "away"
+    folder.mkdir()
+    X = np.random.default_rng(0).random((60, 2))
+    forest = BSPForestRegressor(2, random_state=0).fit(X, X[:, 0])
+    checkpoints = Checkpoints(folder / "m.bsp", 10, None)
+    checkpoints.finish(forest, {"n": 1})
+    folder.rename(away)
+    checkpoints.start(forest, {"n": 2})
+    assert not checkpoints.settle()
+    away.rename(folder)
+    checkpoints.finish(forest, {"n": 3})
+    assert load_with_extra(folder / "m.bsp")[1] == {"n": 3}

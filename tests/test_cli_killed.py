@@ -131,6 +131,28 @@ def test_interrupted(number, code, data, undisturbed, children, tmp_path):
     check_same(model, undisturbed[0])
 
 
+def test_terminated_in_the_background(data, tmp_path):
+    """A shell starts ``bspforest ... &`` with Ctrl-C ignored; SIGTERM ends it all the same, and what is learned is saved."""
+    model, pipe, log = tmp_path / "m.bsp", tmp_path / "pipe", tmp_path / "log"
+    os.mkfifo(pipe)
+    with open(log, "wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "bspforest.cli", *options(pipe, model)],
+            stdout=out,
+            stderr=out,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+        )
+    text = data.read_bytes()
+    with open(pipe, "wb", buffering=0) as stream:
+        stream.write(text[: len(text) // 2])
+        while not model.exists():
+            assert process.poll() is None, log.read_text()
+            time.sleep(0.05)
+        process.terminate()
+        assert process.wait(60) == 143, log.read_text()
+    assert "are learned and saved in" in log.read_text()
+
+
 def test_pipes_as_a_user_would(data, tmp_path):
     """cat | learn, predict | head, with a class that a pipe's first rows do not show."""
     model = tmp_path / "m.bsp"
