@@ -20,6 +20,7 @@ import numpy as np
 from ._header import ModelFileError
 from ._image import Image, make_image, write_image
 from ._load import Reader, read_front
+from ._threads import run_parts
 from .base import BSPForest
 
 __all__ = ["ModelFileError", "Saver", "load", "load_with_extra", "read_header", "save"]
@@ -124,14 +125,21 @@ class Saver:
             self._room = np.empty(max(total, 2 * total if total < 2**30 else total + total // 8), dtype=np.uint8)
         at = 0
         blocks = []
+        pairs = []
         for arrays in image.blocks:
             copies = []
             for array in arrays:
-                copy = self._room[at : at + array.nbytes]
-                copy[:] = array.reshape(-1).view(np.uint8)
-                copies.append(copy)
+                copies.append(self._room[at : at + array.nbytes])
+                pairs.append((copies[-1], array.reshape(-1).view(np.uint8)))
                 at += array.nbytes + -array.nbytes % 8
             blocks.append(copies)
+
+        def copy(first: int, last: int) -> None:
+            for target, source in pairs[first:last]:
+                target[:] = source
+
+        # The caller waits for this, and one thread does not use all that the memory can give.
+        run_parts(copy, len(pairs), min(4, os.cpu_count() or 1), total)
         return Image(image.header, blocks)
 
     def __enter__(self) -> Saver:
