@@ -42,7 +42,8 @@ def check_tree(forest, m):
     """Check tree m; how many cut records and leaves it uses."""
     arrays = forest.arrays
     cuts, least = arrays.cuts[m], arrays.min_split
-    Z = np.clip((arrays.rows - arrays.scaling[0]) * arrays.scaling[1], -1e30, 1e30)
+    with np.errstate(all="ignore"):  # places that hold no row may hold anything
+        Z = np.clip((arrays.rows - arrays.scaling[0]) * arrays.scaling[1], -1e30, 1e30)
     used_cuts, used_leaves, due = [], [], []
 
     def leaf(k):
