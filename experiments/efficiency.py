@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pandas as pd
 from bspforest import BSPForestRegressor
 
 from . import drawing, rows
-from .methods import METHODS, count_leaves
+from .methods import METHODS
 from .runner import Job, Run, Scale
 from .summary import Claim, Comparison, Section, compare, judge, means_of, numbers, pivot
 
@@ -61,17 +60,7 @@ def measure(job: Job, run: Run) -> dict[str, Any]:
         budget_scale=job["scale"],
         random_state=job.seed,
     )
-    begun = time.thread_time()
-    forest.fit(split.X, split.y)
-    fitted = time.thread_time()
-    error = forest.predict(split.X_test) - split.y_test
-    asked = time.thread_time()
-    return {
-        "rmse": float(np.sqrt(np.mean(error**2))),
-        "leaves": float(count_leaves(forest)),
-        "fit_cpu_s": fitted - begun,
-        "predict_cpu_s": asked - fitted,
-    }
+    return rows.measure_regression(forest, split)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from . import drawing, rows, tuning
-from .methods import BATCH, count_leaves, label_of, make_forest
+from .methods import BATCH, label_of, make_forest
 from .runner import Job, Run, Scale
 from .summary import Claim, Comparison, Section, average, compare, judge, means_of, numbers, pivot, show, stand
 
@@ -57,26 +55,10 @@ def plan(scale: Scale) -> list[Job]:
 def measure(job: Job, run: Run) -> dict[str, Any]:
     split = rows.make_friedman(job["n"], job["d"], N_TEST, job.data_seed)
     best = tuning.tuned(run, job.dataset, job["d"], job.method)
-    return measure_regression(job, run, split, best)
-
-
-def measure_regression(job: Job, run: Run, split: rows.Split, max_features: int | None) -> dict[str, Any]:
-    """Fit the job's forest on one core and measure it. Times are those of its thread, so that other jobs do not count."""
-    d = split.X.shape[1]
     forest = make_forest(
-        job.method, classify=False, d=d, trees=run.scale.trees, seed=job.seed, max_features=max_features
+        job.method, classify=False, d=job["d"], trees=run.scale.trees, seed=job.seed, max_features=best
     )
-    begun = time.thread_time()
-    forest.fit(split.X, split.y)
-    fitted = time.thread_time()
-    error = forest.predict(split.X_test) - split.y_test
-    asked = time.thread_time()
-    return {
-        "rmse": float(np.sqrt(np.mean(error**2))),
-        "leaves": float(count_leaves(forest)),
-        "fit_cpu_s": fitted - begun,
-        "predict_cpu_s": asked - fitted,
-    }
+    return rows.measure_regression(forest, split)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

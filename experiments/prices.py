@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from . import drawing, rows, tuning
-from .friedman import measure_regression
 from .methods import BATCH, label_of, make_forest
 from .runner import Job, Run, Scale
 from .summary import Claim, Section, average, compare, judge, numbers, show, stand
@@ -52,7 +51,9 @@ def measure(job: Job, run: Run) -> dict[str, Any]:
     split = rows.split_prices(job["share"], job.data_seed, run.data_home)
     if job.method == MAP:
         return write_map(job, run, split)
-    return measure_regression(job, run, split, tuning.tuned(run, "uk_prices", 2, job.method))
+    best = tuning.tuned(run, "uk_prices", 2, job.method)
+    forest = make_forest(job.method, classify=False, d=2, trees=run.scale.trees, seed=job.seed, max_features=best)
+    return rows.measure_regression(forest, split)
 
 
 def write_map(job: Job, run: Run, split: rows.Split) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ from sklearn.decomposition import PCA
 
 from bspforest import datasets
 
+from .methods import count_leaves
 from .runner import seed_of
 
 LOADERS = {
@@ -93,3 +95,18 @@ def make_oblique_sine(n: int, n_test: int, seed: int) -> Split:
     X, y, _ = datasets.make_oblique_sine(n, random_state=seed)
     X_test, _, truth = datasets.make_oblique_sine(n_test, random_state=seed_of(seed, "test"))
     return Split(X, y, X_test, truth)
+
+
+def measure_regression(forest: Any, split: Split) -> dict[str, float]:
+    """Fit a forest on one core and measure it. Times are those of its thread, so that other jobs do not count."""
+    begun = time.thread_time()
+    forest.fit(split.X, split.y)
+    fitted = time.thread_time()
+    error = forest.predict(split.X_test) - split.y_test
+    asked = time.thread_time()
+    return {
+        "rmse": float(np.sqrt(np.mean(error**2))),
+        "leaves": float(count_leaves(forest)),
+        "fit_cpu_s": fitted - begun,
+        "predict_cpu_s": asked - fitted,
+    }

@@ -19,7 +19,8 @@ import bspforest
 from bspforest.cli.main import main
 from bspforest.persistence import load_with_extra, make_image
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
+# SIGKILL, SIGTERM and named pipes are the very things tested here; Windows has none of them.
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals and named pipes")
 
 N = 8_000
 COMMAND = [sys.executable, "-m", "bspforest.cli"]

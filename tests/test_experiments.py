@@ -208,6 +208,7 @@ def test_unknown_experiments_are_named(capsys):
     assert "unknown experiment 'nonsense': choose from tuning, " in capsys.readouterr().err
 
 
+# The data sets are not ours to ship: whoever has them names their folder, and then these run.
 @pytest.mark.skipif(VARIABLE not in os.environ, reason="no datasets: BSPFOREST_DATA is not set")
 @pytest.mark.parametrize("experiment", [classification, prices, airline])
 def test_a_job_of_each_dataset(tmp_path, experiment):

@@ -1,38 +1,26 @@
 """The online forest behind every interface: rows in, rows out, questions answered.
 
-`OnlineForest` owns the arrays of `bspforest._layout` and calls the kernels on them. It knows nothing of scikit-learn, river or
-files; it trusts its input (finite float64 rows, class indices from 0), which the interfaces check.
+`OnlineForest` decides which rows its trees (`bspforest._ensemble`) hold, with which budget and scaling. It knows nothing of
+scikit-learn, river or files; it trusts its input (finite float64 rows, class indices from 0), which the interfaces check.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any
 
 import numpy as np
 
 from . import _layout as layout
-from ._build import build_trees
-from ._compile import resolve
-from ._forget import forget_rows
+from ._ensemble import Trees
 from ._ids import RowTable
-from ._layout import AXES, ISOTROPIC, PAIRS, Forest, Work
-from ._learn import learn_rows
-from ._read import find_all_leaves, list_points, number_nodes, sum_leaves
-from ._threads import SILENT, Progress, run_parts, undivided
+from ._layout import AXES, ISOTROPIC, PAIRS
+from ._threads import SILENT, Progress, undivided
 
 FAMILIES = {"pairs": PAIRS, "axes": AXES, "isotropic": ISOTROPIC}
 
 # (row, tree) pairs learned between two chances to be interrupted: about a second.
 BLOCK = 1_000_000
-
-# Trees of less than this many bytes in all grow by half, larger ones by a quarter.
-SMALL = 2**28
-
-# Rows predicted per call of a kernel between two chances to be interrupted.
-READ_BLOCK = 65_536
 
 
 def spread(low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -43,7 +31,7 @@ def spread(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     return np.stack([low, scale])
 
 
-class OnlineForest:
+class OnlineForest(Trees):
     """A forest that holds rows and can learn, forget and be asked.
 
     Parameters
@@ -76,42 +64,29 @@ class OnlineForest:
         seed: np.random.SeedSequence,
     ) -> None:
         streams = seed.generate_state(4 * n_trees, np.uint64).reshape(n_trees, 4)
-        self.arrays: Forest = layout.allocate(
-            family=FAMILIES[cuts],
-            min_split=min_samples_split,
-            redraw=redraw,
-            n_classes=n_classes,
-            n_features=n_features,
-            streams=streams,
+        super().__init__(
+            layout.allocate(
+                family=FAMILIES[cuts],
+                min_split=min_samples_split,
+                redraw=redraw,
+                n_classes=n_classes,
+                n_features=n_features,
+                streams=streams,
+            )
         )
         self.budget_of = budget
         self.scaling = scaling
         self.window = window
-        self.n_threads = 1
         self.budget = 0.0
         self.table = RowTable()
         self._range = (np.zeros(n_features), np.zeros(n_features))
         self._held_at_scaling = 0
         self._learned_since = 0
-        self._work: list[Work] = []
-        self._resolved: dict[str, Callable] = {}
         if isinstance(scaling, tuple):
             self.arrays.scaling[:] = spread(*scaling)
 
     # ------------------------------------------------------------------------------------------------------------------
     # What it holds
-
-    @property
-    def n_trees(self) -> int:
-        return len(self.arrays.state)
-
-    @property
-    def n_features(self) -> int:
-        return self.arrays.rows.shape[1]
-
-    @property
-    def n_classes(self) -> int:
-        return self.arrays.n_classes
 
     @property
     def n_seen(self) -> int:
@@ -121,11 +96,6 @@ class OnlineForest:
     def n_held(self) -> int:
         return self.table.n_held
 
-    @property
-    def nbytes(self) -> int:
-        """Memory in bytes, rows included."""
-        return sum(a.nbytes for a in self.arrays if isinstance(a, np.ndarray))
-
     def held_rows(self) -> np.ndarray:
         """The rows held, oldest first, as they were given."""
         return self.arrays.rows[self.table.held_slots()]
@@ -133,16 +103,6 @@ class OnlineForest:
     def held_labels(self) -> np.ndarray:
         """Label and weight of the rows held, oldest first."""
         return self.arrays.labels[self.table.held_slots()]
-
-    def __getstate__(self) -> dict:
-        state = self.__dict__.copy()
-        state["_work"] = []
-        state["_resolved"] = {}
-        return state
-
-    def __setstate__(self, state: dict) -> None:
-        self.__dict__.update(state)
-        self.arrays = layout.align(self.arrays)
 
     # ------------------------------------------------------------------------------------------------------------------
     # Learning
@@ -215,19 +175,11 @@ class OnlineForest:
             return
         # After forgetting, the budget stays where it was until the number of rows has caught up.
         budget = max(self.budget, float(budgets[-1]))
-        self._insert(slots, budgets if self.arrays.redraw else np.full(n, budget))
+        self._insert(slots, budgets if self.arrays.redraw else np.full(n, budget), lambda: self._hold(slots, budget))
         self._learned_since += n
         progress.advance(n)
         if self.scaling == "minmax" and self._learned_since >= self._held_at_scaling:
             self._rescale()
-
-    def add_classes(self, n: int) -> None:
-        """Let n more classes occur, which no row has had so far."""
-        old = self.arrays.values
-        values = layout.empty((*old.shape[:2], self.n_classes + n), np.float64)
-        values[:, :, : self.n_classes] = old
-        values[:, :, self.n_classes :] = 0.0
-        self.arrays = self.arrays._replace(values=values, n_classes=self.n_classes + n)
 
     def learn_row(self, x: np.ndarray, y: float, w: float) -> None:
         """Learn one row, as `learn` would. With 10 trees, half the time of the long way would be Python's."""
@@ -249,170 +201,33 @@ class OnlineForest:
             labels = self.arrays.labels
             labels[slot, 0] = y
             labels[slot, 1] = w
-            self._insert(slots, np.array([budget if self.arrays.redraw else max(self.budget, budget)]))
+            largest = max(self.budget, budget)
+            self._insert(
+                slots, np.array([budget if self.arrays.redraw else largest]), lambda: self._hold(slots, largest)
+            )
             self._learned_since += 1
             if self._learned_since >= self._held_at_scaling and self.scaling == "minmax":
                 self._rescale()
 
-    def _call(self, entry: Any, *args: Any) -> Any:
-        """``entry(*args)``, with the types of ``args`` looked at only once: those of a forest's arrays never change."""
-        compiled = self._resolved.get(entry.__name__)
-        if compiled is None:
-            compiled = self._resolved[entry.__name__] = resolve(entry, args)
-        return compiled(*args)
+    def _hold(self, slots: np.ndarray, budget: float) -> None:
+        """All trees have learned the rows in ``slots``, with this budget."""
+        self.table.add(slots)
+        self.budget = budget
 
     def _take_slots(self, n: int) -> np.ndarray:
         """Places for n new rows."""
-        need = self.table.n_slots + max(0, n - self.table.n_free)
-        room = len(self.arrays.rows)
-        if need > room:
-            larger = self._enlarge(room) if self.n_held else 0
-            self._adopt(layout.resize_held(self.arrays, max(need, larger)))
+        self._make_room(self.table.n_slots + max(0, n - self.table.n_free), spare=self.n_held > 0)
         return self.table.take_slots(n)
 
-    def _insert(self, slots: np.ndarray, budgets: np.ndarray, *, new: bool = True) -> None:
-        """Have all trees learn the rows in ``slots``, which count as held as soon as they have.
-
-        If memory runs out after that, some pending cuts wait to be carried out until rows are learned again.
-        """
-        n = len(slots)
-        self._reserve(n)
-        learned = np.zeros(self.n_trees, dtype=np.int64)
-        size = n + self.arrays.min_split
-        while True:
-            for part in range(min(self.n_threads, self.n_trees)):  # before anything is changed
-                self._scratch(2 * part, size)
-                self._scratch(2 * part + 1, n)
-            lacking = self._for_trees(
-                lambda first, last, part: self._call(
-                    learn_rows,
-                    self.arrays,
-                    self._scratch(2 * part, size),
-                    self._scratch(2 * part + 1, n),
-                    first,
-                    last,
-                    slots,
-                    budgets,
-                    learned,
-                ),
-                n,
-            )
-            if new and (not lacking or learned.min() == n):
-                self.table.add(slots)
-                self.budget = max(self.budget, float(budgets[-1]))
-                new = False
-            if not lacking:
-                return
-            self._reserve(lacking)
-            size = max(size, lacking)
-
-    def _adopt(self, steps: Iterator[Forest]) -> None:
-        """Take over arrays that are replaced one after another."""
-        for arrays in steps:
-            self.arrays = arrays
-
-    def _reserve(self, n: int) -> None:
-        """Room for n more cuts and leaves in each tree."""
-        arrays = self.arrays
-        need = max(arrays.state["n_cuts"].tolist()) + n  # for few trees quicker than numpy's
-        room = arrays.cuts.shape[1]
-        if need > room:
-            self._adopt(layout.resize_cuts(self.arrays, max(need, self._enlarge(room))))
-        need = max(arrays.state["n_leaves"].tolist()) + n
-        room = arrays.leaves.shape[1]
-        if need > room:
-            self._adopt(layout.resize_leaves(self.arrays, max(need, self._enlarge(room))))
-
-    def _enlarge(self, room: int) -> int:
-        return int((1.5 if self.nbytes < SMALL else 1.25) * room)
-
-    def _scratch(self, k: int, n_rows: int) -> Work:
-        """Scratch space number k, for sets of ``n_rows`` rows."""
-        while len(self._work) <= k:
-            self._work.append(layout.make_work(1, self.n_features, 1))
-        work = self._work[k]
-        if len(work.rows) < n_rows or len(work.path) < self.arrays.cuts.shape[1] + 2:
-            n_rows = max(n_rows, min(len(work.rows), 1024))
-            work = self._work[k] = layout.make_work(n_rows, self.n_features, self.arrays.cuts.shape[1])
-        return work
-
-    def _for_trees(self, call: Callable[[int, int, int], int], n_rows: int) -> int:
-        """The largest result of ``call(first, last, part)`` over parts of the trees."""
-        if self.n_threads == 1:
-            return call(0, self.n_trees, 0)
-        parts = min(self.n_threads, self.n_trees)
-        ends = [self.n_trees * k // parts for k in range(parts + 1)]
-        for k in range(parts):  # made here, not in the threads
-            self._scratch(2 * k + 1, 1)
-        results = run_parts(
-            lambda a, b: max(call(ends[k], ends[k + 1], k) for k in range(a, b)), parts, parts, n_rows * self.n_trees
-        )
-        return max(results)
-
     # ------------------------------------------------------------------------------------------------------------------
-    # Building
+    # Building from the rows held
 
     def _build(self, budget: float, progress: Progress) -> None:
         """Build all trees from the rows held."""
-        slots = self.table.held_slots()
+        self._build_all(self.table.held_slots(), budget, progress)
         self.budget = budget
-        n = len(slots)
-        todo = list(range(self.n_trees))
-        if self.arrays.cuts.shape[1] < n // 2 or self.arrays.leaves.shape[1] < n // 2:
-            todo = todo[self._probe(slots, budget, progress) :]
-        while todo:
-            todo = self._build_some(self.arrays, todo, slots, budget, progress)
-            if todo:  # those that lacked room
-                self._adopt(layout.resize_cuts(self.arrays, int(1.2 * self.arrays.cuts.shape[1]) + 64))
-                self._adopt(layout.resize_leaves(self.arrays, int(1.2 * self.arrays.leaves.shape[1]) + 64))
         self._held_at_scaling = self.n_held
         self._learned_since = 0
-
-    def _build_some(
-        self, arrays: Forest, trees: list[int], slots: np.ndarray, budget: float, progress: Progress
-    ) -> list[int]:
-        """Build some trees in threads; those for which there was no room."""
-        n = len(slots)
-        share = n / self.n_trees  # of the rows, for the progress bar
-        stop = threading.Event()
-
-        def build(a: int, b: int) -> list[int]:
-            work = layout.make_work(n, self.n_features, 1)
-            missing = []
-            for m in trees[a:b]:
-                if stop.is_set():
-                    break
-                if build_trees(arrays, work, m, m + 1, slots, budget) == m:
-                    missing.append(m)
-                else:
-                    progress.advance(int(share * (m + 1)) - int(share * m))
-            return missing
-
-        parts = run_parts(build, len(trees), self.n_threads, n * len(trees), stop)
-        return [m for part in parts for m in part]
-
-    def _probe(self, slots: np.ndarray, budget: float, progress: Progress) -> int:
-        """Build the first trees, one a thread, with all the room they could need; make room for the others to be like them.
-
-        How many trees are built.
-        """
-        n = len(slots)
-        k = min(self.n_threads, self.n_trees)
-        per_tree = ("state", "cuts", "boxes", "leaves", "values", "queue", "links")
-        first = self.arrays._replace(**{name: getattr(self.arrays, name)[:k].copy() for name in per_tree})
-        *_, first = layout.resize_cuts(first, n + 1)
-        *_, first = layout.resize_leaves(first, n + 1)
-        self._build_some(first, list(range(k)), slots, budget, progress)
-        n_cuts, n_leaves = int(first.state["n_cuts"].max()), int(first.state["n_leaves"].max())
-        small = {name: getattr(self.arrays, name)[:, :1].copy() for name in ("cuts", "boxes", "leaves", "values")}
-        slack = 1.02 if n > 10_000 else 1.1
-        self._adopt(layout.resize_cuts(self.arrays._replace(**small), int(slack * n_cuts) + 16))
-        self._adopt(layout.resize_leaves(self.arrays, int(slack * n_leaves) + 16))
-        for name, used in (("cuts", n_cuts), ("boxes", n_cuts), ("leaves", n_leaves), ("values", n_leaves)):
-            getattr(self.arrays, name)[:k, :used] = getattr(first, name)[:, :used]
-        for name in ("queue", "links", "state"):
-            getattr(self.arrays, name)[:k] = getattr(first, name)
-        return k
 
     def _set_scaling(self, X: np.ndarray) -> None:
         low, high = X.min(axis=0), X.max(axis=0)
@@ -440,7 +255,7 @@ class OnlineForest:
         slots = self.table.held_slots()
         streams = [self.arrays.state[f"s{k}"] for k in range(4)]
         self.arrays = self.arrays._replace(state=layout.empty_state(np.stack(streams, axis=1)))
-        self._insert(slots, np.array([self.budget_of(k + 1) for k in range(len(slots))], float), new=False)
+        self._insert(slots, np.array([self.budget_of(k + 1) for k in range(len(slots))], float))
         self.budget = self.budget_of(self.n_held)
 
     # ------------------------------------------------------------------------------------------------------------------
@@ -455,78 +270,10 @@ class OnlineForest:
                 self._forget_part(part)
 
     def _forget_part(self, ids: np.ndarray) -> None:
-        self._forget_slots(self.table.slots_of(ids))
+        self._remove(self.table.slots_of(ids))
         self.table.remove(ids)
 
     def forget_oldest(self, n: int) -> None:
         """Forget the n oldest rows."""
         if n > 0:
             self.forget(self.table.oldest(n))
-
-    def _forget_slots(self, slots: np.ndarray) -> None:
-        forgotten = np.zeros(self.n_trees, dtype=np.int64)
-        size = self.arrays.min_split
-        while True:
-            lacking = self._for_trees(
-                lambda first, last, part: self._call(
-                    forget_rows, self.arrays, self._scratch(2 * part, size), first, last, slots, forgotten
-                ),
-                len(slots),
-            )
-            if not lacking:
-                return
-            size = max(lacking, 2 * size)
-
-    # ------------------------------------------------------------------------------------------------------------------
-    # Asking
-
-    def _read_rows(self, call: Callable, n: int) -> None:
-        """``call(start, end, *scratch)`` for all of n rows, in threads."""
-
-        def read(start: int, end: int) -> None:
-            size = max(1, min(512, end - start))
-            rows = np.empty((size, self.n_features))
-            found = np.empty(max(size, self.n_trees), dtype=np.int64)
-            lanes = np.empty((2, layout.LANES), dtype=np.int64)
-            for s in range(start, end, READ_BLOCK):
-                call(s, min(end, s + READ_BLOCK), rows, found, lanes)
-
-        run_parts(read, n, self.n_threads, n * self.n_trees)
-
-    def sum_leaves(self, X: np.ndarray, *, hard: bool = False) -> np.ndarray:
-        """What the leaves of all trees say of each row, summed: see `bspforest._read.add_leaf`."""
-        out = np.zeros((len(X), self.arrays.n_classes + 1 if self.arrays.n_classes else 5))
-        if len(X) == 1 and X.flags.c_contiguous and X.dtype == np.float64:
-            scratch = (
-                np.empty((1, self.n_features)),
-                np.empty(self.n_trees, np.int64),
-                np.empty((2, layout.LANES), np.int64),
-            )
-            self._call(sum_leaves, self.arrays, X, 0, 1, int(hard), out, *scratch)
-            return out
-        self._read_rows(lambda a, b, *scratch: sum_leaves(self.arrays, X, a, b, int(hard), out, *scratch), len(X))
-        return out
-
-    def find_leaves(self, X: np.ndarray) -> np.ndarray:
-        """The leaf of each row in each tree, as the kernels number them."""
-        out = np.empty((len(X), self.n_trees), dtype=np.int64)
-        self._read_rows(lambda a, b, *scratch: find_all_leaves(self.arrays, X, a, b, out, *scratch), len(X))
-        return out
-
-    def leaf_points(self, leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """For each row of ``leaves``, the points in its leaves: slots, shares of their leaves, and where each row starts."""
-        starts = np.zeros(len(leaves) + 1, dtype=np.int64)
-        list_points(self.arrays, leaves, np.empty(0, np.int32), np.empty(0), starts)
-        np.cumsum(starts, out=starts)
-        slots, shares = np.empty(starts[-1], np.int32), np.empty(starts[-1])
-        if len(slots):
-            list_points(self.arrays, leaves, slots, shares, starts)
-        return slots, shares, starts
-
-    def number_nodes(self, m: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The nodes of tree m from the root: references, parents, depths."""
-        state = self.arrays.state[m]
-        most = 2 * int(state["n_leaves"]) + 1
-        nodes, parents, depths = (np.empty(most, dtype=np.int64) for _ in range(3))
-        n = number_nodes(self.arrays, m, nodes, parents, depths)
-        return nodes[:n], parents[:n], depths[:n]

@@ -1,0 +1,275 @@
+"""The trees of a forest: the kernels run on all of them, in threads, with room made before they need it.
+
+Rows are known by their slots here. Which rows are held, how large the budget is and how features are scaled is for
+`bspforest.core.OnlineForest` to say.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from . import _layout as layout
+from ._build import build_trees
+from ._compile import resolve
+from ._forget import forget_rows
+from ._layout import Forest, Work
+from ._learn import learn_rows
+from ._read import find_all_leaves, list_points, number_nodes, sum_leaves
+from ._threads import Progress, run_parts
+
+# Trees of less than this many bytes in all grow by half, larger ones by a quarter.
+SMALL = 2**28
+
+# Rows predicted per call of a kernel between two chances to be interrupted.
+READ_BLOCK = 65_536
+
+
+class Trees:
+    """Trees as arrays, to be built, to be given points or have them taken, and to be asked."""
+
+    def __init__(self, arrays: Forest) -> None:
+        self.arrays = arrays
+        self.n_threads = 1
+        self._work: list[Work] = []
+        self._resolved: dict[str, Callable] = {}
+
+    @property
+    def n_trees(self) -> int:
+        return len(self.arrays.state)
+
+    @property
+    def n_features(self) -> int:
+        return self.arrays.rows.shape[1]
+
+    @property
+    def n_classes(self) -> int:
+        return self.arrays.n_classes
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in bytes, rows included."""
+        return sum(a.nbytes for a in self.arrays if isinstance(a, np.ndarray))
+
+    def __getstate__(self) -> dict:
+        state = self.__dict__.copy()
+        state["_work"] = []
+        state["_resolved"] = {}
+        return state
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(state)
+        self.arrays = layout.align(self.arrays)
+
+    # ------------------------------------------------------------------------------------------------------------------
+    # Room
+
+    def _adopt(self, steps: Iterator[Forest]) -> None:
+        """Take over arrays that are replaced one after another."""
+        for arrays in steps:
+            self.arrays = arrays
+
+    def _make_room(self, n_slots: int, *, spare: bool) -> None:
+        """Room for rows in ``n_slots`` slots, and, if ``spare``, for some to come."""
+        room = len(self.arrays.rows)
+        if n_slots > room:
+            self._adopt(layout.resize_held(self.arrays, max(n_slots, self._enlarge(room) if spare else 0)))
+
+    def _reserve(self, n: int) -> None:
+        """Room for n more cuts and leaves in each tree."""
+        arrays = self.arrays
+        need = max(arrays.state["n_cuts"].tolist()) + n  # for few trees quicker than numpy's
+        room = arrays.cuts.shape[1]
+        if need > room:
+            self._adopt(layout.resize_cuts(self.arrays, max(need, self._enlarge(room))))
+        need = max(arrays.state["n_leaves"].tolist()) + n
+        room = arrays.leaves.shape[1]
+        if need > room:
+            self._adopt(layout.resize_leaves(self.arrays, max(need, self._enlarge(room))))
+
+    def _enlarge(self, room: int) -> int:
+        return int((1.5 if self.nbytes < SMALL else 1.25) * room)
+
+    def _scratch(self, k: int, n_rows: int) -> Work:
+        """Scratch space number k, for sets of ``n_rows`` rows."""
+        while len(self._work) <= k:
+            self._work.append(layout.make_work(1, self.n_features, 1))
+        work = self._work[k]
+        if len(work.rows) < n_rows or len(work.path) < self.arrays.cuts.shape[1] + 2:
+            n_rows = max(n_rows, min(len(work.rows), 1024))
+            work = self._work[k] = layout.make_work(n_rows, self.n_features, self.arrays.cuts.shape[1])
+        return work
+
+    # ------------------------------------------------------------------------------------------------------------------
+    # Running kernels
+
+    def _call(self, entry: Any, *args: Any) -> Any:
+        """``entry(*args)``, with the types of ``args`` looked at only once: those of a forest's arrays never change."""
+        compiled = self._resolved.get(entry.__name__)
+        if compiled is None:
+            compiled = self._resolved[entry.__name__] = resolve(entry, args)
+        return compiled(*args)
+
+    def _for_trees(self, entry: Any, sizes: tuple[int, ...], n_rows: int, *args: Any) -> int:
+        """The largest result of a kernel over parts of the trees, in threads.
+
+        Each has scratch space for sets of these sizes, one or two, all of it made before anything is changed.
+        """
+        parts = min(self.n_threads, self.n_trees)
+        works = [[self._scratch(2 * k + j, size) for j, size in enumerate(sizes)] for k in range(parts)]
+        ends = [self.n_trees * k // parts for k in range(parts + 1)]
+
+        def call(a: int, b: int) -> int:
+            return max(self._call(entry, self.arrays, *works[k], ends[k], ends[k + 1], *args) for k in range(a, b))
+
+        return max(run_parts(call, parts, parts, n_rows * self.n_trees))
+
+    # ------------------------------------------------------------------------------------------------------------------
+    # Changing trees
+
+    def _insert(self, slots: np.ndarray, budgets: np.ndarray, then: Callable[[], None] | None = None) -> None:
+        """Have all trees learn the rows in ``slots``; call ``then`` as soon as they have.
+
+        If memory runs out after that, some pending cuts wait to be carried out until rows are learned again.
+        """
+        n = len(slots)
+        self._reserve(n)
+        learned = np.zeros(self.n_trees, dtype=np.int64)
+        size = n + self.arrays.min_split
+        while True:
+            lacking = self._for_trees(learn_rows, (size, n), n, slots, budgets, learned)
+            if then is not None and (not lacking or learned.min() == n):
+                then()
+                then = None
+            if not lacking:
+                return
+            self._reserve(lacking)
+            size = max(size, lacking)
+
+    def _remove(self, slots: np.ndarray) -> None:
+        """Have all trees forget the rows in ``slots``."""
+        forgotten = np.zeros(self.n_trees, dtype=np.int64)
+        size = self.arrays.min_split
+        while lacking := self._for_trees(forget_rows, (size,), len(slots), slots, forgotten):
+            size = max(lacking, 2 * size)
+
+    def _build_all(self, slots: np.ndarray, budget: float, progress: Progress) -> None:
+        """Build all trees afresh from the rows in ``slots``."""
+        n = len(slots)
+        todo = list(range(self.n_trees))
+        if self.arrays.cuts.shape[1] < n // 2 or self.arrays.leaves.shape[1] < n // 2:
+            todo = todo[self._probe(slots, budget, progress) :]
+        while todo:
+            todo = self._build_some(self.arrays, todo, slots, budget, progress)
+            if todo:  # those that lacked room
+                self._adopt(layout.resize_cuts(self.arrays, int(1.2 * self.arrays.cuts.shape[1]) + 64))
+                self._adopt(layout.resize_leaves(self.arrays, int(1.2 * self.arrays.leaves.shape[1]) + 64))
+
+    def _build_some(
+        self, arrays: Forest, trees: list[int], slots: np.ndarray, budget: float, progress: Progress
+    ) -> list[int]:
+        """Build some trees in threads; those for which there was no room."""
+        n = len(slots)
+        share = n / self.n_trees  # of the rows, for the progress bar
+        stop = threading.Event()
+
+        def build(a: int, b: int) -> list[int]:
+            work = layout.make_work(n, self.n_features, 1)
+            missing = []
+            for m in trees[a:b]:
+                if stop.is_set():
+                    break
+                if build_trees(arrays, work, m, m + 1, slots, budget) == m:
+                    missing.append(m)
+                else:
+                    progress.advance(int(share * (m + 1)) - int(share * m))
+            return missing
+
+        parts = run_parts(build, len(trees), self.n_threads, n * len(trees), stop)
+        return [m for part in parts for m in part]
+
+    def _probe(self, slots: np.ndarray, budget: float, progress: Progress) -> int:
+        """Build the first trees, one a thread, with all the room they could need; make room for the others to be like them.
+
+        How many trees are built.
+        """
+        n = len(slots)
+        k = min(self.n_threads, self.n_trees)
+        per_tree = ("state", "cuts", "boxes", "leaves", "values", "queue", "links")
+        first = self.arrays._replace(**{name: getattr(self.arrays, name)[:k].copy() for name in per_tree})
+        *_, first = layout.resize_cuts(first, n + 1)
+        *_, first = layout.resize_leaves(first, n + 1)
+        self._build_some(first, list(range(k)), slots, budget, progress)
+        n_cuts, n_leaves = int(first.state["n_cuts"].max()), int(first.state["n_leaves"].max())
+        small = {name: getattr(self.arrays, name)[:, :1].copy() for name in ("cuts", "boxes", "leaves", "values")}
+        slack = 1.02 if n > 10_000 else 1.1
+        self._adopt(layout.resize_cuts(self.arrays._replace(**small), int(slack * n_cuts) + 16))
+        self._adopt(layout.resize_leaves(self.arrays, int(slack * n_leaves) + 16))
+        for name, used in (("cuts", n_cuts), ("boxes", n_cuts), ("leaves", n_leaves), ("values", n_leaves)):
+            getattr(self.arrays, name)[:k, :used] = getattr(first, name)[:, :used]
+        for name in ("queue", "links", "state"):
+            getattr(self.arrays, name)[:k] = getattr(first, name)
+        return k
+
+    def add_classes(self, n: int) -> None:
+        """Let n more classes occur, which no row has had so far."""
+        old = self.arrays.values
+        values = layout.empty((*old.shape[:2], self.n_classes + n), np.float64)
+        values[:, :, : self.n_classes] = old
+        values[:, :, self.n_classes :] = 0.0
+        self.arrays = self.arrays._replace(values=values, n_classes=self.n_classes + n)
+
+    # ------------------------------------------------------------------------------------------------------------------
+    # Asking
+
+    def _read_scratch(self, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Scratch space to ask for ``size`` rows at a time."""
+        rows = np.empty((size, self.n_features))
+        found = np.empty(max(size, self.n_trees), dtype=np.int64)
+        return rows, found, np.empty((2, layout.LANES), dtype=np.int64)
+
+    def _read_rows(self, call: Callable, n: int) -> None:
+        """``call(start, end, *scratch)`` for all of n rows, in threads."""
+
+        def read(start: int, end: int) -> None:
+            scratch = self._read_scratch(max(1, min(512, end - start)))
+            for s in range(start, end, READ_BLOCK):
+                call(s, min(end, s + READ_BLOCK), *scratch)
+
+        run_parts(read, n, self.n_threads, n * self.n_trees)
+
+    def sum_leaves(self, X: np.ndarray, *, hard: bool = False) -> np.ndarray:
+        """What the leaves of all trees say of each row, summed: see `bspforest._read.add_leaf`."""
+        out = np.zeros((len(X), self.arrays.n_classes + 1 if self.arrays.n_classes else 5))
+        if len(X) == 1 and X.ndim == 2 and X.flags.c_contiguous and X.dtype == np.float64:
+            self._call(sum_leaves, self.arrays, X, 0, 1, int(hard), out, *self._read_scratch(1))
+            return out
+        self._read_rows(lambda a, b, *scratch: sum_leaves(self.arrays, X, a, b, int(hard), out, *scratch), len(X))
+        return out
+
+    def find_leaves(self, X: np.ndarray) -> np.ndarray:
+        """The leaf of each row in each tree, as the kernels number them."""
+        out = np.empty((len(X), self.n_trees), dtype=np.int64)
+        self._read_rows(lambda a, b, *scratch: find_all_leaves(self.arrays, X, a, b, out, *scratch), len(X))
+        return out
+
+    def leaf_points(self, leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """For each row of ``leaves``, the points in its leaves: slots, shares of their leaves, and where each row starts."""
+        starts = np.zeros(len(leaves) + 1, dtype=np.int64)
+        list_points(self.arrays, leaves, np.empty(0, np.int32), np.empty(0), starts)
+        np.cumsum(starts, out=starts)
+        slots, shares = np.empty(starts[-1], np.int32), np.empty(starts[-1])
+        if len(slots):
+            list_points(self.arrays, leaves, slots, shares, starts)
+        return slots, shares, starts
+
+    def number_nodes(self, m: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The nodes of tree m from the root: references, parents, depths."""
+        state = self.arrays.state[m]
+        most = 2 * int(state["n_leaves"]) + 1
+        nodes, parents, depths = (np.empty(most, dtype=np.int64) for _ in range(3))
+        n = number_nodes(self.arrays, m, nodes, parents, depths)
+        return nodes[:n], parents[:n], depths[:n]
