@@ -60,6 +60,13 @@ def _pread(fd: int, view: memoryview, offset: int) -> int:
     return len(data)
 
 
+def read_ahead(fd: int, offset: int, size: int) -> None:
+    """Let the system fetch these bytes from the disk, while something else is done."""
+    if hasattr(os, "posix_fadvise"):
+        with contextlib.suppress(OSError):  # a hint: not every file system takes it
+            os.posix_fadvise(fd, offset, size, os.POSIX_FADV_WILLNEED)
+
+
 # Threads may read one file at once only where reading does not move a common position.
 READS_IN_THREADS = hasattr(os, "preadv")
 

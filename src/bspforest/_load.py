@@ -13,7 +13,7 @@ from . import _layout as layout
 from ._check import check_tree
 from ._check_points import WRONG, make_checks
 from ._checksum import checksum
-from ._file import READS_IN_THREADS, read_all
+from ._file import READS_IN_THREADS, read_ahead, read_all
 from ._header import LARGEST_HEADER, entry, expect, make_estimator, parse, whole
 from ._image import COMMON, FORMAT, MAGIC, PER_TREE, PREAMBLE, only_little_endian
 from ._threads import run_parts
@@ -203,6 +203,8 @@ class Reader:
                     part = getattr(arrays, name)[m, : n_slots if key is None else arrays.state[m][key]]
                     offset = read_all(self.fd, part.reshape(-1).view(np.uint8), offset)
                     parts.append(part)
+                if m + 1 < last:  # while this tree is checked
+                    read_ahead(self.fd, offset, int(starts[m + 2] - starts[m + 1]))
                 expect(
                     checksum(*parts) == self.checksums[len(COMMON) + m], f"tree {m} is damaged: its checksum is wrong"
                 )
