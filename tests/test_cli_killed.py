@@ -132,6 +132,28 @@ def test_interrupted(number, code, data, undisturbed, children, tmp_path):
     check_same(model, undisturbed[0])
 
 
+INTERRUPT_WHILE_IMPORTING = """
+import os, signal, sys
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "numba":
+            os.kill(os.getpid(), signal.SIGINT)
+
+import bspforest.cli.main
+assert not {"numpy", "sklearn", "numba"} & set(sys.modules), "help would wait for these"
+sys.meta_path.insert(0, Finder())
+sys.exit(bspforest.cli.main.main(["demo"]))
+"""
+
+
+def test_interrupted_while_it_starts():
+    """Importing takes seconds on a busy machine. `--help` does not wait for it, and Ctrl-C ends it in one line."""
+    end = subprocess.run([sys.executable, "-c", INTERRUPT_WHILE_IMPORTING], capture_output=True, text=True, timeout=120)
+    assert end.returncode == 130
+    assert end.stderr == "bspforest: interrupted\n"
+
+
 def test_terminated_in_the_background(data, tmp_path):
     """A shell starts ``bspforest ... &`` with Ctrl-C ignored; SIGTERM ends it all the same, and what is learned is saved."""
     model, pipe, log = tmp_path / "m.bsp", tmp_path / "pipe", tmp_path / "log"

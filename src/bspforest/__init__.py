@@ -1,16 +1,30 @@
 """Random forests that learn from a stream, exactly: online binary space partitioning forests."""
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from .estimators import BSPForestClassifier, BSPForestRegressor
+if TYPE_CHECKING:
+    from .estimators import BSPForestClassifier, BSPForestRegressor
+    from .persistence import ModelFileError, load
 
 __all__ = ["BSPForestClassifier", "BSPForestRegressor", "ModelFileError", "load"]
 __version__ = "0.1.0"
 
+# Imported when first asked for: numba and scikit-learn take a second, which `bspforest --help` need not wait for.
+_HOMES = {
+    "BSPForestClassifier": "estimators",
+    "BSPForestRegressor": "estimators",
+    "ModelFileError": "persistence",
+    "load": "persistence",
+}
+
 
 def __getattr__(name: str) -> Any:
-    if name in ("ModelFileError", "load"):  # imported when first asked for: most programs do not read files
-        from . import persistence
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    return value
 
-        return getattr(persistence, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
