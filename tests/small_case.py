@@ -23,8 +23,8 @@ def run(cuts: str, redraw: bool, n_classes: int) -> np.ndarray:
     check(forest)
     sums = forest.sum_leaves(X), forest.sum_leaves(X[:1]), forest.sum_leaves(X, hard=True)
     leaves = forest.find_leaves(X)
-    slots, shares, starts = forest.leaf_points(leaves[:5])
-    return np.concatenate([np.ravel(part) for part in (*sums, leaves, slots, shares, starts)])
+    points = [part for row in forest.leaf_points(leaves[:5]) for part in row]
+    return np.concatenate([np.ravel(part) for part in (*sums, leaves, *points)])
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from test_invariants import check
 
 from bspforest._threads import SILENT
 from bspforest.core import OnlineForest
@@ -98,3 +99,53 @@ def test_a_pickled_forest_learns_on():
         forest.learn_row(X[k], y[k], w[k])
         other.learn_row(X[k], y[k], w[k])
     np.testing.assert_array_equal(forest.sum_leaves(X), other.sum_leaves(X))
+
+
+def held_range(forest: OnlineForest) -> np.ndarray:
+    rows = forest.held_rows()
+    return np.stack([rows.min(axis=0), rows.max(axis=0)])
+
+
+@pytest.mark.parametrize("redraw", [False, True])
+def test_a_forgotten_row_takes_its_range_with_it(redraw):
+    """With a row a thousand times as far out, trees have hardly a cut; without it again, as many as if it had never been."""
+    far = np.concatenate([X, [[1000.0] * 4]])
+    forest, never = (make_forest(n_trees=100, redraw=redraw, budget=lambda n: 1.5) for _ in range(2))
+    never.learn(X, y, w)
+    forest.learn(far, np.append(y, 0.0), np.append(w, 1.0))
+    few = np.mean([leaves_of(forest, m) for m in range(100)])
+    forest.forget(np.array([300]))
+    np.testing.assert_array_equal(forest._range, never._range)
+    np.testing.assert_array_equal(forest.arrays.scaling, never.arrays.scaling)
+    check(forest)
+    leaves = [np.mean([leaves_of(f, m) for m in range(100)]) for f in (forest, never)]
+    assert few < 0.5 * leaves[1]
+    assert leaves[0] == pytest.approx(leaves[1], rel=0.1)
+
+
+def leaves_of(forest: OnlineForest, m: int) -> int:
+    nodes, _, _ = forest.number_nodes(m)
+    return (len(nodes) + 1) // 2
+
+
+def test_trees_are_built_afresh_only_if_the_range_is_another(monkeypatch):
+    whole = np.round(X)  # every value is at an end, and many rows are there
+    forest = make_forest()
+    forest.learn(whole, y, w)
+    monkeypatch.setattr(forest, "_build_all", None)
+    forest.forget(np.arange(250))
+    assert forest.n_held == 50
+    monkeypatch.undo()
+    forest.forget(250 + np.flatnonzero(whole[250:, 2] == 1.0))
+    np.testing.assert_array_equal(forest._range, held_range(forest))
+    check(forest)
+
+
+def test_the_range_of_nothing():
+    forest = make_forest()
+    forest.learn(X, y, w)
+    forest.forget(np.arange(300))
+    np.testing.assert_array_equal(forest._range, 0.0)
+    forest.learn(X[:40] + 7.0, y[:40], w[:40])
+    np.testing.assert_array_equal(forest._range, held_range(forest))
+    check(forest)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import tracemalloc
 
 import joblib
 import numpy as np
@@ -296,3 +297,33 @@ def test_progress(capsys):
     shown = capsys.readouterr().err
     assert "BSPForestRegressor [##" in shown
     assert "1,200/1,200 rows" in shown
+
+
+def test_quantiles_do_not_depend_on_the_rows_beside():
+    """Ten labels in one leaf: sums of tenths reach the shares asked for, however many rows are asked at once."""
+    X = np.zeros((10, 2))
+    forest = BSPForestRegressor(100, random_state=0).fit(X, np.arange(10.0))
+    q = forest.predict_quantiles(np.zeros((1500, 2)), [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0])
+    assert (q == [0, 0, 2, 4, 6, 8, 9]).all()
+
+
+def test_quantiles_of_large_leaves_need_little_memory():
+    rng = np.random.default_rng(0)
+    X, y = rng.random((20_000, 2)), rng.random(20_000)
+    forest = BSPForestRegressor(20, budget=0.05, random_state=0).fit(X, y)
+    assert forest.trees_[0].n_leaves < 4
+    few = forest.predict_quantiles(X[:2], [0.5])
+    tracemalloc.start()
+    many = forest.predict_quantiles(X[:100], [0.5])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2e8, "100 rows in 20 leaves of nearly 20,000 would be 700 MB at once"
+    np.testing.assert_array_equal(many[:2], few)
+
+
+def test_quantiles_where_nothing_has_weight():
+    X = np.concatenate([np.zeros((10, 1)), np.ones((10, 1))])
+    forest = BSPForestRegressor(20, random_state=0, budget=50.0).fit(
+        X, np.arange(20.0), sample_weight=np.repeat([0.0, 1.0], 10)
+    )
+    assert forest.predict_quantiles([[0.0]], [0.1, 0.5, 1.0]).tolist() == [[10, 14, 19]]

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bspforest import _layout as layout
 from bspforest._layout import ISOTROPIC, NOTHING
 
 
@@ -232,52 +231,3 @@ def test_forgetting_labels_of_any_size_and_no_weight():
     weightless.forget(np.array([3, 7]))
     check(weightless)
     assert np.isfinite(weightless.arrays.values[:, 0]).all()
-
-
-def test_growing_without_memory(monkeypatch):
-    """No memory for the next array: nothing is learned, nothing lost, and the next try succeeds."""
-    X = np.random.default_rng(2).random((900, 3))
-    forest = laws.make(X, 3, budget=3.0)
-    laws.learn(forest, X[:300])
-    resize = layout.resize_trees
-    failed = 0
-    for calls in range(6):
-        left = [calls]
-
-        def fail_later(array, capacity, left=left):
-            left[0] -= 1
-            if left[0] < 0:
-                raise MemoryError
-            return resize(array, capacity)
-
-        monkeypatch.setattr(layout, "resize_trees", fail_later)
-        held = forest.n_held
-        try:
-            laws.learn(forest, X[held : held + 100])
-        except MemoryError:
-            failed += 1
-            assert forest.n_held == held
-        check(forest)
-    monkeypatch.undo()
-    assert failed > 1
-    # After the rows have reached the trees, when a large leaf is to be carried out: they are learned.
-    reserve = type(forest)._reserve
-    late = laws.make(X, 3, budget=lambda n: 1e-3 if n < 500 else 3.0)
-    laws.learn(late, X[:490])
-    left = [1]
-
-    def fail_late(self, n):
-        left[0] -= 1
-        if left[0] < 0:
-            raise MemoryError
-        reserve(self, n)
-
-    monkeypatch.setattr(type(forest), "_reserve", fail_late)
-    with pytest.raises(MemoryError):
-        laws.learn(late, X[490:510])
-    monkeypatch.undo()
-    assert late.n_held == 510
-    laws.learn(late, X[510:520])
-    check(late)
-    laws.learn(forest, X[forest.n_held :])
-    check(forest)

@@ -183,11 +183,12 @@ def test_a_forest_that_holds_nothing(tmp_path):
     assert_same(forest.partial_fit(X, y), loaded.partial_fit(X, y))
 
 
-def test_forgotten_rows_leave_no_trace(tmp_path):
+@pytest.mark.parametrize("scaling", ["minmax", None])
+def test_forgotten_rows_leave_no_trace(scaling, tmp_path):
     X, y = stream(300)
     y = y.astype(float)
-    X[7], y[7] = [0.123456789, 0.987654321, 0.555555555], 12345.678
-    forest = BSPForestRegressor(5, scaling=None, random_state=0).fit(X, y)
+    X[7], y[7] = [-0.123456789, 0.987654321, 55.55555555], 12345.678  # two of them alone at the ends of their ranges
+    forest = BSPForestRegressor(5, scaling=scaling, random_state=0).fit(X, y)
     path = tmp_path / "m"
     secrets = [np.float64(v).tobytes() for v in (*X[7], y[7])] + [np.float32(12345.678).tobytes()]
     forest.save(path)

@@ -25,6 +25,21 @@ def means(forest: OnlineForest, sums: np.ndarray) -> np.ndarray:
     return mean
 
 
+def weighted_quantiles(labels: np.ndarray, weights: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """For each share in ``q``, the smallest label at which the sum of the weights reaches that share, up to rounding."""
+    order = np.argsort(labels)
+    order = order[weights[order] > 0]
+    total = np.cumsum(weights[order])
+    at = np.searchsorted(total, (q - 1e-12) * total[-1])
+    return labels[order[np.minimum(at, len(order) - 1)]]
+
+
+def quantiles_of_all(forest: OnlineForest, q: np.ndarray) -> np.ndarray:
+    """Quantiles of the labels held; 0 if they have no weight."""
+    labels = forest.held_labels()
+    return weighted_quantiles(labels[:, 0], labels[:, 1], q) if labels[:, 1].any() else np.zeros(len(q))
+
+
 def all_shares(forest: OnlineForest) -> np.ndarray:
     """The share of each class among the rows held; equal ones if they have no weight."""
     labels = forest.held_labels()

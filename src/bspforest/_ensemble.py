@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,9 @@ SMALL = 2**28
 
 # Rows predicted per call of a kernel between two chances to be interrupted.
 READ_BLOCK = 65_536
+
+# Points of leaves listed at a time: 50 MB. Leaves of two features and 100,000 rows have thousands each.
+MOST_POINTS = 4_000_000
 
 
 class Trees:
@@ -133,25 +137,30 @@ class Trees:
     def _insert(self, slots: np.ndarray, budgets: np.ndarray, then: Callable[[], None] | None = None) -> None:
         """Have all trees learn the rows in ``slots``; call ``then`` as soon as they have.
 
-        If memory runs out after that, some pending cuts wait to be carried out until rows are learned again.
+        If memory runs out before that, no tree has learned any of them. If it runs out after that, some pending cuts wait to be carried out until rows are learned again.
         """
         n = len(slots)
         self._reserve(n)
         learned = np.zeros(self.n_trees, dtype=np.int64)
         size = n + self.arrays.min_split
         while True:
-            lacking = self._for_trees(learn_rows, (size, n), n, slots, budgets, learned)
-            if then is not None and (not lacking or learned.min() == n):
-                then()
-                then = None
-            if not lacking:
-                return
-            self._reserve(lacking)
+            try:
+                lacking = self._for_trees(learn_rows, (size, n), n, slots, budgets, learned)
+                if then is not None and (not lacking or learned.min() == n):
+                    then()
+                    then = None
+                if not lacking:
+                    return
+                self._reserve(lacking)
+            except MemoryError:
+                if then is not None:
+                    self._remove(slots[::-1].copy(), n - learned)
+                raise
             size = max(size, lacking)
 
-    def _remove(self, slots: np.ndarray) -> None:
-        """Have all trees forget the rows in ``slots``."""
-        forgotten = np.zeros(self.n_trees, dtype=np.int64)
+    def _remove(self, slots: np.ndarray, forgotten: np.ndarray | None = None) -> None:
+        """Have all trees forget the rows in ``slots``, of which they may have ``forgotten`` the first already."""
+        forgotten = np.zeros(self.n_trees, dtype=np.int64) if forgotten is None else forgotten
         size = self.arrays.min_split
         while lacking := self._for_trees(forget_rows, (size,), len(slots), slots, forgotten):
             size = max(lacking, 2 * size)
@@ -173,7 +182,6 @@ class Trees:
     ) -> list[int]:
         """Build some trees in threads; those for which there was no room."""
         n = len(slots)
-        share = n / self.n_trees  # of the rows, for the progress bar
         stop = threading.Event()
 
         def build(a: int, b: int) -> list[int]:
@@ -185,7 +193,7 @@ class Trees:
                 if build_trees(arrays, work, m, m + 1, slots, budget) == m:
                     missing.append(m)
                 else:
-                    progress.advance(int(share * (m + 1)) - int(share * m))
+                    progress.advance(n * (m + 1) // self.n_trees - n * m // self.n_trees)
             return missing
 
         parts = run_parts(build, len(trees), self.n_threads, n * len(trees), stop)
@@ -256,15 +264,21 @@ class Trees:
         self._read_rows(lambda a, b, *scratch: find_all_leaves(self.arrays, X, a, b, out, *scratch), len(X))
         return out
 
-    def leaf_points(self, leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """For each row of ``leaves``, the points in its leaves: slots, shares of their leaves, and where each row starts."""
+    def leaf_points(self, leaves: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """For each row of ``leaves`` in turn, the points in its leaves: their slots, and their shares of the leaves' weights."""
         starts = np.zeros(len(leaves) + 1, dtype=np.int64)
         list_points(self.arrays, leaves, np.empty(0, np.int32), np.empty(0), starts)
         np.cumsum(starts, out=starts)
-        slots, shares = np.empty(starts[-1], np.int32), np.empty(starts[-1])
-        if len(slots):
-            list_points(self.arrays, leaves, slots, shares, starts)
-        return slots, shares, starts
+        first = 0
+        while first < len(leaves):
+            last = max(first + 1, int(np.searchsorted(starts, starts[first] + MOST_POINTS, side="right")) - 1)
+            ends = starts[first : last + 1] - starts[first]
+            slots, shares = np.empty(ends[-1], np.int32), np.empty(ends[-1])
+            if len(slots):
+                list_points(self.arrays, leaves[first:last], slots, shares, ends)
+            for a, b in pairwise(ends.tolist()):
+                yield slots[a:b], shares[a:b]
+            first = last
 
     def number_nodes(self, m: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The nodes of tree m from the root: references, parents, depths."""

@@ -42,6 +42,10 @@ class RowTable:
         self.n_slots += n - reused
         return slots
 
+    def give_back(self, slots: np.ndarray) -> None:
+        """Places that were taken and not used."""
+        self._free.extend(slots.tolist())
+
     def add(self, slots: np.ndarray) -> None:
         """Rows have been learned, in order."""
         used = len(self)

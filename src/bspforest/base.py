@@ -219,6 +219,9 @@ class BSPForest(BaseEstimator):
     def forget(self, ids: Any) -> Self:
         """Forget rows exactly: what is left is distributed as if they had never been seen.
 
+        If they alone reached an end of the range that a feature is scaled by, the trees are built afresh with the range of the
+        rows that are left.
+
         Parameters
         ----------
         ids : int or array-like of int

@@ -160,7 +160,7 @@ class OnlineForest(Trees):
         if self.window is not None:
             self.forget_oldest(self.n_held + n - self.window)
         if self.n_held == 0 and self.scaling == "minmax":
-            self._set_scaling(X)
+            self._set_scaling(X.min(axis=0), X.max(axis=0))
         slots = self._take_slots(n)
         self.arrays.rows[slots] = X
         self.arrays.labels[slots, 0] = y
@@ -175,7 +175,7 @@ class OnlineForest(Trees):
             return
         # After forgetting, the budget stays where it was until the number of rows has caught up.
         budget = max(self.budget, float(budgets[-1]))
-        self._insert(slots, budgets if self.arrays.redraw else np.full(n, budget), lambda: self._hold(slots, budget))
+        self._insert_new(slots, budgets if self.arrays.redraw else np.full(n, budget), budget)
         self._learned_since += n
         progress.advance(n)
         if self.scaling == "minmax" and self._learned_since >= self._held_at_scaling:
@@ -202,17 +202,27 @@ class OnlineForest(Trees):
             labels[slot, 0] = y
             labels[slot, 1] = w
             largest = max(self.budget, budget)
-            self._insert(
-                slots, np.array([budget if self.arrays.redraw else largest]), lambda: self._hold(slots, largest)
-            )
+            self._insert_new(slots, np.array([budget if self.arrays.redraw else largest]), largest)
             self._learned_since += 1
             if self._learned_since >= self._held_at_scaling and self.scaling == "minmax":
                 self._rescale()
 
-    def _hold(self, slots: np.ndarray, budget: float) -> None:
-        """All trees have learned the rows in ``slots``, with this budget."""
-        self.table.add(slots)
-        self.budget = budget
+    def _insert_new(self, slots: np.ndarray, budgets: np.ndarray, budget: float) -> None:
+        """Have all trees learn new rows; they count as held as soon as all have. The budget is then ``budget``."""
+        held = self.n_held
+
+        def hold() -> None:
+            self.table.add(slots)
+            self.budget = budget
+
+        try:
+            self._insert(slots, budgets, hold)
+        except MemoryError:
+            if self.n_held == held:
+                self.table.give_back(slots)
+            if self.arrays.redraw:
+                self.budget = max(self.budget, budget)  # trees that have drawn cuts for these rows keep them
+            raise
 
     def _take_slots(self, n: int) -> np.ndarray:
         """Places for n new rows."""
@@ -229,32 +239,50 @@ class OnlineForest(Trees):
         self._held_at_scaling = self.n_held
         self._learned_since = 0
 
-    def _set_scaling(self, X: np.ndarray) -> None:
-        low, high = X.min(axis=0), X.max(axis=0)
+    def _set_scaling(self, low: np.ndarray, high: np.ndarray) -> None:
         self.arrays.scaling[:] = spread(low, high)
         self._range = (low, high)
 
-    def _rescale(self) -> None:
-        """If the range of some feature has moved by a tenth of what is in use, build the trees afresh with the new one."""
-        X = self.arrays.rows[self.table.held_slots()]
+    def _rescale(self, least: float = 0.1) -> None:
+        """If the range of some feature has moved by this share of what is in use, build the trees afresh with the new one."""
+        X = self.held_rows() if self.n_held else np.zeros((1, self.n_features))
         low, high = X.min(axis=0), X.max(axis=0)
+        del X
         used_low, used_high = self._range
-        tenth = 0.1 * (used_high - used_low)
-        if np.any(np.abs(low - used_low) > tenth) or np.any(np.abs(high - used_high) > tenth):
-            self._set_scaling(X)
-            del X
-            if self.arrays.redraw:
-                self._replay()
-            else:
-                self._build(self.budget_of(self.n_held), SILENT)
+        moved = least * (used_high - used_low)
+        if np.any(np.abs(low - used_low) > moved) or np.any(np.abs(high - used_high) > moved):
+            self._rebuild((low, high), (used_low, used_high))
         self._held_at_scaling = self.n_held
         self._learned_since = 0
+
+    def _rebuild(self, *ranges: tuple[np.ndarray, np.ndarray]) -> None:
+        """Build the trees afresh with the first of some ranges for which there is memory.
+
+        If there is none for any, the rows are dropped: trees half in one range and half in another are no forest.
+        """
+        for low_high in ranges:
+            try:
+                self._set_scaling(*low_high)
+                if self.n_held and self.arrays.redraw:
+                    self._replay()
+                elif self.n_held:
+                    self._build(self.budget_of(self.n_held), SILENT)
+                return
+            except MemoryError as error:
+                failure = error
+        self._clear()
+        self.table.remove(self.table.oldest(self.n_held))
+        raise failure
+
+    def _clear(self) -> None:
+        """Empty the trees; their random streams go on."""
+        streams = [self.arrays.state[f"s{k}"] for k in range(4)]
+        self.arrays = self.arrays._replace(state=layout.empty_state(np.stack(streams, axis=1)))
 
     def _replay(self) -> None:
         """Redrawing has no batch form: learn the rows held once more, in order."""
         slots = self.table.held_slots()
-        streams = [self.arrays.state[f"s{k}"] for k in range(4)]
-        self.arrays = self.arrays._replace(state=layout.empty_state(np.stack(streams, axis=1)))
+        self._clear()
         self._insert(slots, np.array([self.budget_of(k + 1) for k in range(len(slots))], float))
         self.budget = self.budget_of(self.n_held)
 
@@ -262,18 +290,41 @@ class OnlineForest(Trees):
     # Forgetting
 
     def forget(self, ids: np.ndarray) -> None:
-        """Forget rows, which must be held, each named once."""
+        """Forget rows, which must be held, each named once; and the range, where it was theirs alone."""
+        ends = np.zeros(self.n_features, dtype=bool)
+        if self.scaling == "minmax":
+            low, high = self._range
+            rows = self.arrays.rows[self.table.slots_of(ids)]
+            ends = ((rows == low) | (rows == high)).any(axis=0) & (low < high)
+        try:
+            self._forget(ids)
+        finally:
+            if ends.any() and not self._reaches_ends(np.flatnonzero(ends)):
+                with undivided():
+                    self._rescale(0.0)
+
+    def _reaches_ends(self, columns: np.ndarray) -> bool:
+        """Do the rows held reach both ends of the range in use in these columns? Mostly a few of them show that they do."""
+        slots = self.table.held_slots()
+        low, high = self._range
+        for some in (slots[:1000], slots):
+            X = self.arrays.rows[np.ix_(some, columns)]
+            reached = (low[columns] == X).any(axis=0) & (high[columns] == X).any(axis=0)
+            columns = columns[~reached]
+        return len(columns) == 0
+
+    def _forget(self, ids: np.ndarray) -> None:
+        """Forget rows, with the range as it is."""
         size = max(256, BLOCK // self.n_trees)
         for start in range(0, len(ids), size):
-            part = ids[start : start + size]
             with undivided():
-                self._forget_part(part)
+                self._forget_part(ids[start : start + size])
 
     def _forget_part(self, ids: np.ndarray) -> None:
         self._remove(self.table.slots_of(ids))
         self.table.remove(ids)
 
     def forget_oldest(self, n: int) -> None:
-        """Forget the n oldest rows."""
+        """Forget the n oldest rows, to make room: the range is revised when as many have been learned."""
         if n > 0:
-            self.forget(self.table.oldest(n))
+            self._forget(self.table.oldest(n))

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_consistent_length
 
-from ._answers import means, shares
+from ._answers import means, quantiles_of_all, shares, weighted_quantiles
 from .base import BSPForest
 
 _PARAMETERS = """\
@@ -32,10 +32,10 @@ n_estimators : int, default=100
         ``"redraw"`` follows the paper's Algorithm 4 to the letter: a leaf's next cut is drawn anew with each row that
         arrives in it. It cuts far more often, its trees depend on the order of the rows, and it has no batch form.
     scaling : "minmax", None or (low, high), default="minmax"
-        The range of each feature that counts as 1. ``"minmax"`` is the range seen so far, revised when the number of rows
-        has doubled.
+        The range of each feature that counts as 1. ``"minmax"`` is the range of the rows held, revised when as many as were held
+        have been learned since, if it has moved by more than a tenth, and when `forget` takes a row at one of its ends.
     window : int or None, default=None
-        Hold the latest this many rows, and forget older ones.
+        Hold the latest this many rows, and forget older ones. The range of ``scaling`` may be theirs until it is revised.
     n_jobs : int or None, default=None
         Threads. The result does not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -174,30 +174,20 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         if q.ndim != 1 or not ((q >= 0) & (q <= 1)).all():
             raise ValueError(f"quantiles must be numbers in [0, 1], got {quantiles!r}")
         X = self._ready(X)
+        forest = self._forest
         out = np.empty((len(X), len(q)))
-        labels = self._forest.arrays.labels[:, 0]
+        labels = forest.arrays.labels[:, 0]
+        silent = []
         for start in range(0, len(X), 1024):
-            leaves = self._forest.find_leaves(X[start : start + 1024])
-            slots, shares, starts = self._forest.leaf_points(leaves)
-            out[start : start + 1024] = _pooled_quantiles(labels[slots], shares, starts, q)
+            points = forest.leaf_points(forest.find_leaves(X[start : start + 1024]))
+            for row, (slots, weights) in enumerate(points, start):
+                if weights.any():
+                    out[row] = weighted_quantiles(labels[slots], weights, q)
+                else:
+                    silent.append(row)
+        if silent:
+            out[silent] = quantiles_of_all(forest, q)
         return out
-
-
-def _pooled_quantiles(labels: np.ndarray, shares: np.ndarray, starts: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """Quantiles of each part ``labels[starts[k]:starts[k+1]]`` with weights ``shares``."""
-    sizes = np.diff(starts)
-    row = np.repeat(np.arange(len(sizes)), sizes)
-    weight = np.bincount(row, shares, minlength=len(sizes))
-    shares = np.where(weight[row] > 0, shares, 1.0)  # rows of weight 0 only: count them alike
-    order = np.lexsort((labels, row))
-    keep = order[shares[order] > 0]
-    row, labels = row[keep], labels[keep]
-    total = np.concatenate([[0.0], np.cumsum(shares[keep])])
-    first = np.searchsorted(row, np.arange(len(sizes) + 1))
-    low, high = total[first[:-1]], total[first[1:]]
-    goal = low[:, None] + q * (high - low)[:, None] * (1 - 1e-12)
-    at = np.searchsorted(total[1:], goal, side="left")
-    return labels[np.clip(at, first[:-1, None], first[1:, None] - 1)]
 
 
 class BSPForestClassifier(ClassifierMixin, BSPForest):

@@ -1,0 +1,117 @@
+"""Memory that runs out: nothing is half learned, and nothing lost that can be kept."""
+
+from __future__ import annotations
+
+import laws
+import numpy as np
+import pytest
+from test_invariants import check
+
+from bspforest import _layout as layout
+
+
+def test_growing_without_memory(monkeypatch):
+    """No memory for the next array: nothing is learned, nothing lost, and the next try succeeds."""
+    X = np.random.default_rng(2).random((900, 3))
+    forest = laws.make(X, 3, budget=3.0)
+    laws.learn(forest, X[:300])
+    resize = layout.resize_trees
+    failed = 0
+    for calls in range(6):
+        left = [calls]
+
+        def fail_later(array, capacity, left=left):
+            left[0] -= 1
+            if left[0] < 0:
+                raise MemoryError
+            return resize(array, capacity)
+
+        monkeypatch.setattr(layout, "resize_trees", fail_later)
+        held = forest.n_held
+        try:
+            laws.learn(forest, X[held : held + 100])
+        except MemoryError:
+            failed += 1
+            assert forest.n_held == held
+        check(forest)
+    monkeypatch.undo()
+    assert failed > 1
+    # After the rows have reached the trees, when a large leaf is to be carried out: they are learned.
+    reserve = type(forest)._reserve
+    late = laws.make(X, 3, budget=lambda n: 1e-3 if n < 500 else 3.0)
+    laws.learn(late, X[:490])
+    left = [1]
+
+    def fail_late(self, n):
+        left[0] -= 1
+        if left[0] < 0:
+            raise MemoryError
+        reserve(self, n)
+
+    monkeypatch.setattr(type(forest), "_reserve", fail_late)
+    with pytest.raises(MemoryError):
+        laws.learn(late, X[490:510])
+    monkeypatch.undo()
+    assert late.n_held == 510
+    laws.learn(late, X[510:520])
+    check(late)
+    laws.learn(forest, X[forest.n_held :])
+    check(forest)
+
+
+def fail_from(monkeypatch, forest, name: str, call: int, until: int = 10**9) -> None:
+    """Have a method of the forest run out of memory from its call number ``call`` on."""
+    method = getattr(forest, name)
+    count = iter(range(10**9))
+
+    def fail(*args):
+        if call <= next(count) < until:
+            raise MemoryError
+        return method(*args)
+
+    monkeypatch.setattr(forest, name, fail)
+
+
+def test_redrawing_without_memory(monkeypatch):
+    """Trees that redraw ask for room one by one. Those that have learned a row give it back if another has no room for it."""
+    X = np.random.default_rng(3).random((300, 3))
+    failed = 0
+    for call in range(1, 40):
+        forest = laws.make(X, 9, budget=lambda n: 0.01 if n < 100 else 4.0, redraw=True)
+        laws.learn(forest, X[:99])
+        fail_from(monkeypatch, forest, "_reserve", call)
+        try:
+            laws.learn(forest, X[99:130])
+        except MemoryError:
+            failed += 1
+        monkeypatch.undo()
+        assert forest.n_held in (99, 130)
+        assert forest.table.n_slots == forest.n_held + forest.table.n_free, "no place is lost"
+        check(forest)
+    assert failed > 0
+
+
+@pytest.mark.parametrize("redraw", [False, True])
+@pytest.mark.parametrize("fails", [1, 2])
+def test_rescaling_without_memory(monkeypatch, redraw, fails):
+    """If there is no room to build the trees in a new range, they are built in the old one; without room for that either, empty."""
+    X = np.random.default_rng(4).random((60, 2))
+    X[30:] *= 5.0
+    forest = laws.make(X, 4, budget=2.0, scaling="minmax", redraw=redraw)
+    laws.learn(forest, X[:30])
+    low_high = forest._range
+    # Building is one call; redrawing learns the rows once more, after having learned the new ones.
+    name, first = ("_insert", 1) if redraw else ("_build_all", 0)
+    fail_from(monkeypatch, forest, name, first, first + fails)
+    if fails == 1:
+        laws.learn(forest, X[30:])
+        assert forest.n_held == 60
+        np.testing.assert_array_equal(forest._range, low_high)
+    else:
+        with pytest.raises(MemoryError):
+            laws.learn(forest, X[30:])
+        assert forest.n_held == 0
+    monkeypatch.undo()
+    check(forest)
+    laws.learn(forest, X)
+    check(forest)
