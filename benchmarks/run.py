@@ -171,6 +171,7 @@ def bench_start() -> Iterator[Row]:
     """Time to import with a warm cache, and to compile with a cold one."""
     with tempfile.TemporaryDirectory() as cache:
         environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
+        model = os.path.join(cache, "model.bsp")
 
         def run(code: str) -> float:
             program = f"import time; a = time.perf_counter()\n{code}\nprint(time.perf_counter() - a)"
@@ -179,13 +180,14 @@ def bench_start() -> Iterator[Row]:
             )
             return float(shown.stdout)
 
-        everything = """
-import numpy as np
+        everything = f"""
+import numpy as np, bspforest
 from bspforest import BSPForestRegressor
 X = np.random.default_rng(0).random((40, 3))
 a = time.perf_counter()
 f = BSPForestRegressor(2).fit(X, X[:, 0]).partial_fit(X, X[:, 0]).partial_fit(X[:1], X[:1, 0]).forget([0, 1])
-f.predict(X); f.predict_quantiles(X, [0.5]); f.apply(X)
+f.predict(X); f.predict_quantiles(X, [0.5]); f.apply(X); f.trees_[0]
+f.save({model!r}); bspforest.load({model!r})
 """
         yield "compiling all kernels, cold, seconds", f"{run(everything):.0f}", "at most 25"
         yield "the same from the cache, seconds", f"{run(everything):.1f}", ""

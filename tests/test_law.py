@@ -118,7 +118,7 @@ def test_many_more_rows_by_chunks():
 
 
 def test_redrawing_cuts_too_often():
-    """Algorithm 4 as printed differs from the law (design, section 3): 26 against 9.8 leaves at n = 100."""
+    """Algorithm 4 as printed differs from the law (docs/design.md, section 3): 26 against 9.8 leaves at n = 100."""
     X = np.random.default_rng(3).random((100, 2))
 
     def budget(n):

@@ -1,4 +1,4 @@
-"""Boxes around sets of points, and what they tell of the points' side of a cut (design, section 3)."""
+"""Boxes around sets of points, and what they tell of the points' side of a cut (docs/design.md, section 3)."""
 
 from __future__ import annotations
 

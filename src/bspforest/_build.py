@@ -1,4 +1,4 @@
-"""Building a tree, or any part of one, from a set of points (design, sections 2 and 4), and carrying out pending cuts."""
+"""Building a tree, or any part of one, from a set of points (docs/design.md, sections 2 and 4), and carrying out pending cuts."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def swap_misplaced(work, start, middle, n):
 
 @inlined
 def draw_split(tree, work, box, tight, start, end, t0):
-    """The first cut of ``work.rows[start:end]`` after time t0 (design, section 2).
+    """The first cut of ``work.rows[start:end]`` after time t0 (docs/design.md, section 2).
 
     ``box`` encloses the rows; it is made tight, if it is not, after a candidate that misses them: the stream of candidates
     may go on in another box at any moment. Returns the time, where the right part starts, and whether the box is tight

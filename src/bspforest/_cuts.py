@@ -1,4 +1,4 @@
-"""Cut families: where a cut may fall, how often, and which side of it a point is on (design, section 2).
+"""Cut families: where a cut may fall, how often, and which side of it a point is on (docs/design.md, section 2).
 
 A family is its stream of candidates. Everything else in the engine asks a cut only for the `height` of a point above it.
 """

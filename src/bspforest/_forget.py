@@ -1,4 +1,4 @@
-"""Taking points out of a tree, exactly (design, section 5)."""
+"""Taking points out of a tree, exactly (docs/design.md, section 5)."""
 
 from __future__ import annotations
 

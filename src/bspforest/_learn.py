@@ -1,4 +1,4 @@
-"""Adding points to a tree: one (design, section 3), or a chunk (section 4)."""
+"""Adding points to a tree: one (docs/design.md, section 3), or a chunk (section 4)."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ def wait(chunk, q, row, parent, side, t0):
 
 @pasted
 def extend(forest, m, work, chunk, n, budget):
-    """Add the first n rows of the chunk to tree m (design, section 4)."""
+    """Add the first n rows of the chunk to tree m (docs/design.md, section 4)."""
     tree = tree_of(forest, m)
     waiting = np.int64(0)
     push_task(chunk, np.int64(0), np.int64(0), n, NOWHERE, LEFT, 0.0)

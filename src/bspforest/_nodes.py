@@ -253,7 +253,7 @@ def join_children(tree, v, z):
 
 @inlined
 def any_beyond(tree, work, v, cut, normal, right):
-    """Has cut node ``v`` a point right (or else left) of the cut? Mostly its box knows (section 3)."""
+    """Has cut node ``v`` a point right (or else left) of the cut? Mostly its box knows (docs/design.md, section 3)."""
     answer = ask_box(tree.family, tree.boxes[v], cut, normal, right)
     return search_beyond(tree, work, v, cut, normal, right) if answer == UNSURE else answer == YES
 

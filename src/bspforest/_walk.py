@@ -15,7 +15,7 @@ from ._layout import ISOTROPIC, LANES, NOTHING
 
 @inlined
 def step_down(family, cuts, boxes, v, z):
-    """The child of cut node ``v`` that ``z`` belongs to, read at its nearest place in the box of ``v`` (section 6).
+    """The child of cut node ``v`` that ``z`` belongs to, read at its nearest place in the box of ``v`` (docs/design.md, section 6).
 
     In its own two dimensions this costs nothing: the bounds lie beside the cut. For a pending leaf, the leaf. All is read
     before anything is compared, so that choosing a child is no branch: half of those would be foreseen wrongly.
