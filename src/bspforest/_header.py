@@ -94,8 +94,10 @@ def decode(value: Any) -> Any:
     if value.keys() == {"array", "dtype", "shape"}:
         return decode_array(value)
     if value.keys() == {"RandomState"}:
+        key, place, *gauss = decode(value["RandomState"])
+        whole(place, "the place in a random state", 0, len(key))  # numpy would read there unchecked
         random = np.random.RandomState()
-        random.set_state(("MT19937", *decode(value["RandomState"])))
+        random.set_state(("MT19937", key, place, *gauss))
         return random
     raise ModelFileError(f"the header has an entry of unknown kind: {', '.join(map(repr, value))[:200]}")
 
@@ -244,15 +246,21 @@ def make_estimator(header: dict[str, Any]) -> BSPForest:
     """The estimator that a header describes, its forest still without trees. The file is known to be as large as
     ``n_features`` asks for.
     """
+    try:
+        return _make_estimator(header)
+    except ModelFileError:
+        raise
+    except (TypeError, ValueError, OverflowError, IndexError, KeyError, RecursionError) as error:
+        raise ModelFileError(f"the header describes no forest: {type(error).__name__}: {str(error)[:500]}") from error
+
+
+def _make_estimator(header: dict[str, Any]) -> BSPForest:
     expect(entry(header, "layout", dict) == LAYOUT, "the trees are laid out as another version of bspforest does it")
     name = entry(header, "estimator", str)
     expect(name in ESTIMATORS, f"the estimator is {name[:50]!r}, one of {', '.join(ESTIMATORS)} is expected")
     parameters = {key: decode(value) for key, value in entry(header, "parameters", dict).items()}
-    try:
-        estimator = ESTIMATORS[name](**parameters)
-        estimator._validate_params()
-    except (TypeError, ValueError) as error:
-        raise ModelFileError(f"a parameter is wrong: {error}") from None
+    estimator = ESTIMATORS[name](**parameters)
+    estimator._validate_params()
     expect(not callable(estimator.budget), "budget is a function")
     if estimator.n_jobs is not None:
         expect(whole(estimator.n_jobs, "n_jobs", -MOST_THREADS, MOST_THREADS) != 0, "n_jobs is 0")
