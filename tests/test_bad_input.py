@@ -10,7 +10,7 @@ import threading
 import numpy as np
 import pytest
 
-from bspforest import BSPForestClassifier, BSPForestRegressor
+from bspforest import BSPForestClassifier, BSPForestRegressor, load
 
 rng = np.random.default_rng(0)
 X = rng.random((60, 3))
@@ -42,6 +42,10 @@ def with_value(value, row=4, column=1):
         (lambda f: f.partial_fit(X, None), "y cannot be None|requires y"),
         (
             lambda f: f.partial_fit(with_value(1.5e308), y).partial_fit(with_value(-1.5e308), y),
+            "column 1 of X overflows",
+        ),
+        (  # far rows held, which the scaling in use does not cover yet
+            lambda f: f.partial_fit(with_value(-1.7e308)[:9], y[:9]).partial_fit(with_value(7e307)[:9], y[:9]),
             "column 1 of X overflows",
         ),
         (lambda f: f.forget([60]), "unknown id 60: rows seen so far have ids 0 to 59"),
@@ -76,6 +80,12 @@ def test_errors_leave_the_forest_alone(call, message):
         ({"scaling": "std"}, "scaling"),
         ({"scaling": ([0, 0, 0], [1, 0, 1])}, "column 1 has low=0.0, high=0.0"),
         ({"scaling": ([0, 0, 0],)}, "pair"),
+        ({"scaling": ([0, -1e308, 0], [1, 1e308, 1])}, "column 1 has low=-1e[+]308, high=1e[+]308"),
+        ({"scaling": (0, math.inf)}, "column 0 has low=0.0, high=inf"),
+        ({"scaling": ([0, 0], [1, 1])}, r"scaling: low and high must be numbers, one or 3 of them, got \(\[0, 0\]"),
+        ({"scaling": ("0", "1")}, "scaling: low and high must be numbers"),
+        ({"scaling": ([[0], [0, 0]], 1)}, "scaling: low and high must be numbers"),
+        ({"scaling": (0, 10**400)}, "scaling: low and high must be numbers"),
         ({"window": 0}, "window"),
         ({"budget": lambda n: 1 / n}, "must not decrease"),
         ({"budget": lambda n: "x"}, "must return a number"),
@@ -149,8 +159,33 @@ def test_empty_chunks_and_single_rows():
     assert forest.predict(X[:2]).tolist() == [y[0], y[0]]
     forest.partial_fit(X[:0], y[:0])
     assert forest.n_samples_seen_ == 1
+    forest.partial_fit(X[:0], y[:0], sample_weight=[])
+    with pytest.raises(ValueError, match="sample_weight"):
+        forest.partial_fit(X[:0], y[:0], sample_weight=[1.0])
     forest.partial_fit(X[1:2], y[1:2])
     assert forest.n_samples_ == 2
+    labelled = BSPForestClassifier(5, random_state=0).fit(X, np.where(y > 0.5, "a", "b"))
+    assert labelled.partial_fit(X[:0], [], sample_weight=np.empty(0)).n_samples_ == 60
+
+
+def column(*values):
+    return np.array(values)[:, None]
+
+
+@pytest.mark.parametrize("again", [lambda f, path: f, lambda f, path: f.save(path) or load(path)])
+def test_ranges_that_overflow(again, tmp_path):
+    """Neither the rows held nor the range in use may be further from new rows than float64 reaches."""
+    forest = regressor().fit(column(-1.7e308, -1.6e308), [0, 1])
+    forest = again(forest, tmp_path / "m")
+    with pytest.raises(ValueError, match="column 0 of X overflows"):
+        forest.partial_fit(column(0.0, 7e307), [2, 3])
+    forest.partial_fit(column(0.0), [2]).forget([0, 1])
+    forest = again(forest, tmp_path / "m")
+    with pytest.raises(ValueError, match="column 0 of X overflows"):
+        forest.partial_fit(column(7e307), [3])  # the range in use is still that of rows forgotten
+    forest.forget(2).partial_fit(column(7e307, -7e307), [3, 4])
+    assert forest.n_samples_ == 2 and forest._forest.arrays.scaling[1, 0] > 0
+    again(forest, tmp_path / "m")
 
 
 @pytest.mark.parametrize("cuts", ["pairs", "axes", "isotropic"])

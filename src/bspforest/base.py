@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
@@ -18,6 +19,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from ._threads import SILENT, Progress
 from .core import OnlineForest
 from .trees import TreeViews
+
+# Numbers below this differ by less than the largest float64.
+HUGE = 8e307
 
 
 class _Minimax:
@@ -73,6 +77,9 @@ class BSPForest(BaseEstimator):
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
+
+    # Whether numbers of `HUGE` and more may be held. A forest that was loaded is looked through once.
+    _huge = True
 
     def __init__(
         self,
@@ -130,7 +137,7 @@ class BSPForest(BaseEstimator):
         return self._check_finite(X)
 
     def _check_weights(self, sample_weight: Any, X: np.ndarray) -> np.ndarray:
-        if sample_weight is None:
+        if sample_weight is None or (not len(X) and np.shape(sample_weight) == (0,)):
             return np.ones(len(X))
         if len(X) and not np.asarray(sample_weight).any():
             raise ValueError("sample_weight is zero for every row; at least one must be positive")
@@ -140,16 +147,19 @@ class BSPForest(BaseEstimator):
         return w
 
     def _check_range(self, X: np.ndarray) -> None:
-        """Refuse columns whose range overflows, before anything is changed."""
-        if not len(X) or self._forest.scaling != "minmax" or np.abs(X).max() < 8e307:
+        """Refuse columns whose range overflows, together with the rows held and the range in use, before anything is changed."""
+        forest = self._forest
+        if not len(X) or forest.scaling != "minmax" or not (self._huge or np.abs(X).max() >= HUGE):
             return
-        slots = self._forest.table.held_slots()
-        all_rows = np.concatenate([X, self._forest.arrays.rows[slots]])
+        parts = [X, forest.held_rows(), np.stack(forest._range)] if forest.n_held else [X]
+        low = np.min([part.min(axis=0) for part in parts], axis=0)
+        high = np.max([part.max(axis=0) for part in parts], axis=0)
         with np.errstate(over="ignore"):
-            wide = ~np.isfinite(all_rows.max(axis=0) - all_rows.min(axis=0))
+            wide = ~np.isfinite(high - low)
         if wide.any():
             column = int(np.argmax(wide))
             raise ValueError(f"the range of column {column} of X overflows float64; scale it down first")
+        self._huge = bool(max(-low.min(), high.max()) >= HUGE)
 
     def _make_budget(self, d: int) -> Callable[[int], float]:
         if self.budget == "minimax":
@@ -163,11 +173,23 @@ class BSPForest(BaseEstimator):
             return self.scaling
         if len(self.scaling) != 2:
             raise ValueError(f"scaling must be 'minmax', None or a pair (low, high), got {len(self.scaling)} entries")
-        low, high = (np.array(np.broadcast_to(np.asarray(side, dtype=np.float64), d)) for side in self.scaling)
-        bad = ~(np.isfinite(low) & np.isfinite(high) & (low < high))
+        try:
+            given = [np.asarray(side) for side in self.scaling]
+            if any(side.dtype.kind not in "biufO" for side in given):
+                raise TypeError
+            low, high = (np.array(np.broadcast_to(side.astype(np.float64), d)) for side in given)
+        except (TypeError, ValueError, OverflowError):
+            raise ValueError(
+                f"scaling: low and high must be numbers, one or {d} of them, got {reprlib.repr(self.scaling)}"
+            ) from None
+        with np.errstate(over="ignore", invalid="ignore"):
+            bad = ~((low < high) & np.isfinite(high - low))
         if bad.any():
             k = int(np.argmax(bad))
-            raise ValueError(f"scaling: low must be below high, but column {k} has low={low[k]}, high={high[k]}")
+            raise ValueError(
+                f"scaling: low must be below high, and their difference finite, but column {k} has "
+                f"low={low[k]}, high={high[k]}"
+            )
         return low, high
 
     def _make_forest(self, n_classes: int) -> None:
@@ -186,6 +208,7 @@ class BSPForest(BaseEstimator):
             window=self.window,
             seed=np.random.SeedSequence(seed.tolist()),
         )
+        self._huge = False
 
     # ------------------------------------------------------------------------------------------------------------------
     # Learning and forgetting

@@ -106,7 +106,7 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
             return self._fit_new(X, y, self._check_weights(sample_weight, X), 0)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn more rows. Parameters as for `fit`; X may be empty.
+        """Learn more rows. Parameters as for `fit`; after the first call, X may be empty.
 
         Returns
         -------
@@ -309,7 +309,7 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            May be empty.
+            May be empty after the first call.
         y : array-like of shape (n_samples,)
         classes : array-like or None
             All labels that can occur. Required in the first call, optional and checked later.
