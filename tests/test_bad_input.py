@@ -99,6 +99,69 @@ def test_unknown_parameters(parameters, message, method):
         getattr(forest, method)(X[:30], y[:30]).partial_fit(X[30:], y[30:])
 
 
+WRONG = {
+    "n_estimators": 0,
+    "cuts": "nonsense",
+    "budget": -1,
+    "budget_scale": 0,
+    "min_samples_split": 1,
+    "refinement": "fast",
+    "scaling": ([0, 0], [1, 1]),
+    "window": -3,
+    "n_jobs": 0.5,
+    "random_state": "x",
+    "verbose": -1,
+    "voting": "nonsense",
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_parameters_changed_after_fitting_are_checked(name):
+    forest = BSPForestClassifier(8, random_state=0).fit(X, y > 0.5).partial_fit(X[:1], y[:1] > 0.5)
+    right = forest.get_params()[name]
+    forest.set_params(**{name: WRONG[name]})
+    for _ in range(2):
+        with pytest.raises(ValueError, match=name):
+            forest.partial_fit(X, y > 0.5)
+    assert forest.n_samples_seen_ == 61
+    forest.set_params(**{name: right}).partial_fit(X[:1], y[:1] > 0.5)
+    assert forest.n_samples_seen_ == 62
+
+
+def test_voting_changed_after_fitting_is_checked_and_counts():
+    forest = BSPForestClassifier(8, random_state=0).fit(X, y > 0.5)
+    votes = 8 * forest.set_params(voting="hard").predict_proba(X)
+    np.testing.assert_allclose(votes, np.round(votes))
+    forest.voting = "nonsense"
+    for ask in (forest.predict, forest.predict_proba):
+        with pytest.raises(ValueError, match="voting must be one of 'soft', 'hard', got 'nonsense'"):
+            ask(X)
+
+
+OTHER = {
+    "n_estimators": 3,
+    "cuts": "axes",
+    "budget": 1e-3,
+    "budget_scale": 9.0,
+    "min_samples_split": 20,
+    "refinement": "redraw",
+    "scaling": None,
+    "window": 5,
+    "random_state": 7,
+}
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_parameters_that_shape_the_forest_wait_for_fit(name):
+    """As the docstrings say: with `partial_fit` the forest goes on as it was made."""
+    as_made, changed = (regressor().fit(X[:30], y[:30]) for _ in range(2))
+    changed.set_params(**{name: OTHER[name]})
+    for forest in (as_made, changed):
+        forest.partial_fit(X[30:40], y[30:40]).partial_fit(X[40:] * 3, y[40:])
+    np.testing.assert_array_equal(changed.apply(X), as_made.apply(X))
+    assert not np.array_equal(changed.fit(X, y).apply(X), as_made.fit(X, y).apply(X))
+
+
 def test_a_failed_fit_keeps_the_old_forest():
     forest = regressor().fit(X, y)
     before = forest.predict(X)

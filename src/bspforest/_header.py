@@ -138,7 +138,7 @@ def describe(estimator: BSPForest, extra: dict[str, Any] | None) -> dict[str, An
         raise TypeError(f"a model file holds a {' or a '.join(ESTIMATORS)}, not a {type(estimator).__qualname__}")
     if extra is not None and not isinstance(extra, dict):
         raise TypeError(f"extra must be a dict, got {type(extra).__name__}")
-    estimator._validate_params()
+    estimator._check_parameters()
     parameters = estimator.get_params(deep=False)
     names = getattr(estimator, "feature_names_in_", None)
     classes = getattr(estimator, "classes_", None)
@@ -260,13 +260,13 @@ def _make_estimator(header: dict[str, Any]) -> BSPForest:
     expect(name in ESTIMATORS, f"the estimator is {name[:50]!r}, one of {', '.join(ESTIMATORS)} is expected")
     parameters = {key: decode(value) for key, value in entry(header, "parameters", dict).items()}
     estimator = ESTIMATORS[name](**parameters)
-    estimator._validate_params()
+    shape = entry(header, "forest", dict)
+    estimator.n_features_in_ = d = shape["n_features"]
+    estimator._check_parameters()
     expect(not callable(estimator.budget), "budget is a function")
     if estimator.n_jobs is not None:
         expect(whole(estimator.n_jobs, "n_jobs", -MOST_THREADS, MOST_THREADS) != 0, "n_jobs is 0")
-    shape = entry(header, "forest", dict)
-    d, n_classes = shape["n_features"], whole(shape.get("n_classes"), "n_classes")
-    estimator.n_features_in_ = d
+    n_classes = whole(shape.get("n_classes"), "n_classes")
     names, classes = header.get("feature_names"), header.get("classes")
     if names is not None:
         estimator.feature_names_in_ = _labels(names, "feature_names", d)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import reprlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -81,6 +82,9 @@ class BSPForest(BaseEstimator):
     # Whether numbers of `HUGE` and more may be held. A forest that was loaded is looked through once.
     _huge = True
 
+    # The values of the parameters when they were last checked by `partial_fit`.
+    _checked: tuple[Any, ...] = ()
+
     def __init__(
         self,
         n_estimators: int = 100,
@@ -110,6 +114,19 @@ class BSPForest(BaseEstimator):
 
     # ------------------------------------------------------------------------------------------------------------------
     # Input
+
+    def _check_parameters(self) -> None:
+        """Check all parameters as `fit` does. The number of features is known."""
+        self._validate_params()
+        self._make_budget(self.n_features_in_)
+        self._make_scaling(self.n_features_in_)
+
+    def _check_changed_parameters(self) -> None:
+        """`_check_parameters`, if any is another than last time: the check takes as long as learning a row."""
+        values = tuple([getattr(self, name) for name in self._parameter_constraints])
+        if len(values) != len(self._checked) or not all(map(operator.is_, values, self._checked)):
+            self._check_parameters()
+            self._checked = values
 
     def _check_finite(self, X: np.ndarray) -> np.ndarray:
         finite = np.isfinite(X)

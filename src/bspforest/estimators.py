@@ -15,6 +15,8 @@ from sklearn.utils.validation import check_consistent_length
 from ._answers import means, shares
 from .base import BSPForest
 
+VOTINGS = ("soft", "hard")
+
 _PARAMETERS = """\
 n_estimators : int, default=100
         Number of trees.
@@ -68,6 +70,11 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
     trees_ : sequence of TreeView
         The trees as arrays.
 
+    Notes
+    -----
+    Of parameters changed after fitting, ``n_jobs`` and ``verbose`` take effect at once. The others shape the forest:
+    `partial_fit` checks them, but goes on with the forest there is, and they take effect with the next `fit`.
+
     References
     ----------
     Xuhui Fan, Bin Li, Scott A. Sisson. Online Binary Space Partitioning Forests. AISTATS 2020.
@@ -115,6 +122,7 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         first = not hasattr(self, "_forest")
         if first:
             return self.fit(X, y, sample_weight)
+        self._check_changed_parameters()
         X, y = self._check_Xy(X, y, reset=False, min_rows=0)
         return self._learn(X, y, self._check_weights(sample_weight, X))
 
@@ -228,6 +236,11 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
     trees_ : sequence of TreeView
         The trees as arrays.
 
+    Notes
+    -----
+    Of parameters changed after fitting, ``n_jobs``, ``verbose`` and ``voting`` take effect at once. The others shape the
+    forest: `partial_fit` checks them, but goes on with the forest there is, and they take effect with the next `fit`.
+
     References
     ----------
     Xuhui Fan, Bin Li, Scott A. Sisson. Online Binary Space Partitioning Forests. AISTATS 2020.
@@ -248,7 +261,7 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
 
     _parameter_constraints: dict = {
         **BSPForest._parameter_constraints,
-        "voting": [StrOptions({"soft", "hard"})],
+        "voting": [StrOptions(set(VOTINGS))],
     }
 
     def __init__(
@@ -329,6 +342,7 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
                 known = unique_labels(np.asarray(classes))
                 index = self._index_of(self._check_labels(X, y), known)
                 return self._fit_classes(X, index, sample_weight, known)
+        self._check_changed_parameters()
         X = self._check_rows(X, reset=False, min_rows=0)
         y = self._check_labels(X, y)
         if classes is not None and not np.array_equal(unique_labels(np.asarray(classes)), self.classes_):
@@ -374,6 +388,8 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         -------
         ndarray of shape (n_samples, n_classes)
         """
+        if self.voting not in VOTINGS:
+            raise ValueError(f"voting must be one of {', '.join(map(repr, VOTINGS))}, got {self.voting!r}")
         X = self._ready(X)
         sums = self._forest.sum_leaves(X, hard=self.voting == "hard")
         return shares(self._forest, sums)
