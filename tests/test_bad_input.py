@@ -8,6 +8,7 @@ import signal
 import threading
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from bspforest import BSPForestClassifier, BSPForestRegressor, load
@@ -201,6 +202,18 @@ def test_classes():
         BSPForestClassifier(5).fit(X, y)
     one = BSPForestClassifier(5).fit(X, np.zeros(60, dtype=int))
     np.testing.assert_array_equal(one.predict_proba(X), np.ones((60, 1)))
+
+
+@pytest.mark.parametrize("kind", [object, "str", "category"])
+@pytest.mark.parametrize("classes", [["a", "b"], [0, 1]])
+def test_unseen_classes_in_a_series(kind, classes):
+    forest = BSPForestClassifier(5, random_state=0).fit(X, np.array(classes)[(y > 0.5).astype(int)])
+    with pytest.raises(ValueError, match="y contains the class 'z', which is not among the classes"):
+        forest.partial_fit(X[:2], pd.Series(["z", "y"], dtype=kind))
+    assert forest.n_samples_seen_ == 60
+    if classes == ["a", "b"]:
+        forest.partial_fit(X[:2], pd.Series(classes, dtype=kind))
+        assert forest._forest.held_labels()[60:, 0].tolist() == [0, 1]
 
 
 def test_forgetting_everything():

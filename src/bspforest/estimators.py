@@ -363,11 +363,16 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
 
     @staticmethod
     def _index_of(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
-        index = np.searchsorted(classes, y)
-        index[index == len(classes)] = 0
-        unseen = classes[index] != y
+        if y.dtype == object:  # what it holds need not compare with the classes
+            known = {label: k for k, label in enumerate(classes.tolist())}
+            index = np.array([known.get(label, -1) for label in y.tolist()], dtype=np.intp)
+            unseen = index < 0
+        else:
+            index = np.searchsorted(classes, y)
+            index[index == len(classes)] = 0
+            unseen = classes[index] != y
         if np.any(unseen):
-            unknown = y[np.argmax(unseen)].item()
+            unknown = y.tolist()[np.argmax(unseen)]
             raise ValueError(f"y contains the class {unknown!r}, which is not among the classes {classes.tolist()}")
         return index
 
