@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_consistent_length
 
-from ._answers import means, shares
+from ._answers import means, shares, stds
 from .base import BSPForest
 
 VOTINGS = ("soft", "hard")
@@ -142,6 +142,9 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The mean over trees of the mean label in the leaf.
 
+        Leaves without weight are left out; where all are, the answer is that of all rows held together (0 with a
+        standard deviation of NaN if those have no weight either).
+
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
@@ -156,12 +159,7 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         X = self._ready(X)
         sums = self._forest.sum_leaves(X)
         mean = means(self._forest, sums)
-        if not return_std:
-            return mean
-        trees = np.maximum(sums[:, 3], 1.0)
-        within = sums[:, 1] / trees
-        between = np.maximum(sums[:, 2] / trees - (sums[:, 0] / trees) ** 2, 0.0)
-        return mean, np.sqrt(within + between)
+        return (mean, stds(self._forest, sums)) if return_std else mean
 
     def predict_quantiles(self, X: Any, quantiles: Any = (0.05, 0.5, 0.95)) -> np.ndarray:
         """Quantiles of the label, from the labels in the leaves of all trees.
