@@ -17,12 +17,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from ._features import HUGE
 from ._threads import SILENT, Progress
 from .core import OnlineForest
 from .trees import TreeViews
-
-# Numbers below this differ by less than the largest float64.
-HUGE = 8e307
 
 
 class _Minimax:
@@ -164,7 +162,7 @@ class BSPForest(BaseEstimator):
         return w
 
     def _check_range(self, X: np.ndarray) -> None:
-        """Refuse columns whose range overflows, together with the rows held and the range in use, before anything is changed."""
+        """Refuse columns whose range, with the rows held and the range in use, overflows; before anything is changed."""
         forest = self._forest
         if not len(X) or forest.scaling != "minmax" or not (self._huge or np.abs(X).max() >= HUGE):
             return
