@@ -162,7 +162,7 @@ class BSPForest(BaseEstimator):
         return w
 
     def _check_range(self, X: np.ndarray) -> None:
-        """Refuse columns whose range, with the rows held and the range in use, overflows; before anything is changed."""
+        """Refuse columns whose range, with the rows held and the range in use, overflows. Nothing is changed before."""
         forest = self._forest
         if not len(X) or forest.scaling != "minmax" or not (self._huge or np.abs(X).max() >= HUGE):
             return

@@ -236,8 +236,9 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
 
     Notes
     -----
-    Of parameters changed after fitting, ``n_jobs``, ``verbose`` and ``voting`` take effect at once. The others shape the
-    forest: `partial_fit` checks them, but goes on with the forest there is, and they take effect with the next `fit`.
+    Of parameters changed after fitting, ``n_jobs``, ``verbose`` and ``voting`` take effect at once. The others shape
+    the forest: `partial_fit` checks them, but goes on with the forest there is, and they take effect with the next
+    `fit`.
 
     References
     ----------
