@@ -169,8 +169,15 @@ ABSURD = (
     [],
     {},
     [1] * 9,
+    10**400,
     {"float": "nan"},
     {"float": "inf"},
+    {"float": []},
+    {"tuple": 5},
+    {"array": [], "dtype": "what", "shape": [0]},
+    {"array": [2**70], "dtype": "<i8", "shape": [1]},
+    {"RandomState": [[1], 2, 3, 4]},
+    {"RandomState": 5},
 )
 
 

@@ -113,20 +113,23 @@ def test_interrupted(number, code, data, undisturbed, children, tmp_path):
     model, pipe = tmp_path / "m.bsp", tmp_path / "pipe"
     os.mkfifo(pipe)
     command = options(pipe, model)
-    command[command.index("--checkpoint-rows") + 1] = "1000000"
+    command[command.index("--checkpoint-rows") + 1] = "3000"  # one, and no second before 6,000 rows
     process = children.start(command)
-    text = data.read_bytes()
+    lines = data.read_bytes().splitlines(keepends=True)
     with open(pipe, "wb", buffering=0) as stream:
-        stream.write(text[: len(text) // 2])  # the rest does not come: the process learns what there is, then waits
-        while b"Task: regression" not in children.log.read_bytes():
-            time.sleep(0.01)
-        time.sleep(0.5)
+        stream.write(b"".join(lines[:3500]))
+        while not model.exists():
+            assert children.wait(0.02) is None, children.log.read_text()
+        # More than a pipe takes: once it is written, the process has come to read on, and has learned what came before.
+        stream.write(b"".join(lines[3500:5900]))
         os.kill(process, number)
         assert children.wait(60) == code, children.log.read_text()
     said = children.log.read_text()
     assert "interrupted" in said and "Traceback" not in said
-    if model.exists():
-        assert f"are learned and saved in {model}; --resume goes on after them" in said
+    _, extra = load_with_extra(model)
+    n = extra["command"]["sources"][0]["rows"]
+    assert 3000 < n < 6000
+    assert f"{n:,} rows of {pipe} are learned and saved in {model}; --resume goes on after them" in said
     children.start(options(data, model))  # a pipe, read from its beginning again, is no different from a file
     assert children.wait() == 0, children.log.read_text()
     check_same(model, undisturbed[0])

@@ -99,6 +99,18 @@ def test_std_and_quantiles_by_hand():
         assert quantile[row] == y[:60][order][np.argmax(share >= 0.3 - 1e-12)]
 
 
+def test_std_where_no_leaf_has_weight():
+    """The rows held answer all together: their mean, and their standard deviation, not 0."""
+    rows, target = np.arange(10.0)[:, None], np.array([0.0, 1.0, 3.0, *[99.0] * 7])
+    weight = np.array([1.0, 2.0, 1.0, *[0.0] * 7])
+    forest = regressor(budget=math.inf, min_samples_split=2).fit(rows, target, sample_weight=weight)
+    mean, std = forest.predict(rows, return_std=True)
+    np.testing.assert_allclose(mean, [0.0, 1.0, 3.0, *[1.25] * 7])
+    np.testing.assert_allclose(std, [0.0, 0.0, 0.0, *[np.sqrt(np.mean([1.5625, 0.0625, 0.0625, 3.0625]))] * 7])
+    mean, std = forest.forget([0, 1, 2]).predict(rows, return_std=True)
+    assert (mean == 0).all() and np.isnan(std).all()  # no row with weight is left
+
+
 def test_std_does_not_cancel():
     far = regressor().fit(X[:500], y[:500] + 1e9)
     near = regressor().fit(X[:500], y[:500])

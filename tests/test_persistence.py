@@ -307,27 +307,36 @@ def load_whole(path):
 def test_killed_while_saving(tmp_path):
     """SIGKILL at any moment leaves a whole file; what is left beside it, the next save removes."""
     path, rng = tmp_path / "m", np.random.default_rng(0)
-    left = 0
+    deadline = time.monotonic() + 120
+    rounds = left = 0
     make_forest(*hostile.KINDS[0]).save(path, extra={"k": -1, "n": 80})
-    for _ in range(20):
+    while rounds < 20 or not left:  # some must be killed while they write
+        before = set(os.listdir(tmp_path))
         process = start_saver(path, 0)
-        time.sleep(0.1 + 0.1 * rng.random())
+        while set(os.listdir(tmp_path)) <= before:  # until it writes a file beside
+            assert process.is_alive() and time.monotonic() < deadline
+            time.sleep(0.001)
+        time.sleep(0.01 * rng.random())
         process.kill()
         process.join()
         load_whole(path)
+        rounds += 1
         left += len(os.listdir(tmp_path)) - 1
-    assert left > 0  # some were killed while they wrote
     make_forest(*hostile.KINDS[0]).save(path)
     assert os.listdir(tmp_path) == ["m"]
 
 
 def test_two_processes_save_while_a_third_loads(tmp_path):
     path = tmp_path / "m"
+    deadline = time.monotonic() + 120
     savers = [start_saver(path, seed) for seed in (0, 1)]
+    seen, loads = set(), 0
     try:
-        while not path.exists():
-            time.sleep(0.01)
-        assert len({load_whole(path) for _ in range(60)}) > 3
+        while loads < 60 or len(seen) < 4:
+            assert all(process.is_alive() for process in savers) and time.monotonic() < deadline
+            if path.exists():
+                seen.add(load_whole(path))
+                loads += 1
     finally:
         for process in savers:
             process.kill()

@@ -137,6 +137,46 @@ def test_forgeries_with_right_checksums(tmp_path, name):
         bspforest.load(tmp_path / "m")
 
 
+def nested(depth):
+    return [nested(depth - 1)] if depth else []
+
+
+HEADERS = {
+    "number beyond floats": ("forest", "budget", 10**400, "OverflowError"),
+    "float of a list": ("parameters", "budget", {"float": []}, "TypeError"),
+    "tuple of a number": ("parameters", "scaling", {"tuple": 5}, "TypeError"),
+    "deep list": ("parameters", "scaling", nested(900), "RecursionError|pair"),
+    "unknown dtype": ("parameters", "scaling", {"array": [], "dtype": "what", "shape": [0]}, "TypeError"),
+    "shape of a number": ("parameters", "scaling", {"array": [], "dtype": "<i8", "shape": 5}, "TypeError"),
+    "number beyond its dtype": (
+        "parameters",
+        "scaling",
+        {"array": [2**70], "dtype": "<i8", "shape": [1]},
+        "OverflowError",
+    ),
+    "short random state": ("parameters", "random_state", {"RandomState": [[1], 0, 3, 4]}, "ValueError|IndexError"),
+    "random state cut off": ("parameters", "random_state", {"RandomState": [[1]]}, "ValueError"),
+    "random state of text": ("parameters", "random_state", {"RandomState": [["x"] * 624, 2, 3, 4]}, "Error"),
+    "place outside a random state": (
+        "parameters",
+        "random_state",
+        {"RandomState": [[1] * 624, 10**8, 0, 0.0]},
+        "the place in a random state is 100000000",
+    ),
+    "unknown parameter": ("parameters", "colour", 1, "colour"),
+}
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_forged_headers(tmp_path, name):
+    """Whatever the header holds, the error is a `ModelFileError`."""
+    part, key, value, match = HEADERS[name]
+    image = copy_image(make_forest("pairs", "exact", 0))
+    write_image(with_header(image, lambda h: h[part].__setitem__(key, value)), tmp_path / "m", overwrite=True)
+    with pytest.raises(ModelFileError, match=match):
+        bspforest.load(tmp_path / "m")
+
+
 def test_absurd_sizes_are_refused_before_memory_is_asked_for(tmp_path):
     image = copy_image(make_forest("pairs", "exact", 0))
     for name in ("n_trees", "n_features", "n_slots", "n_ids", "n_free"):

@@ -5,6 +5,8 @@ The sums are those of `OnlineForest.sum_leaves`. Where no leaf had any weight, t
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .core import OnlineForest
@@ -35,9 +37,29 @@ def weighted_quantiles(labels: np.ndarray, weights: np.ndarray, q: np.ndarray) -
 
 
 def quantiles_of_all(forest: OnlineForest, q: np.ndarray) -> np.ndarray:
-    """Quantiles of the labels held; 0 if they have no weight."""
+    """Quantiles of the labels held; NaN if they have no weight."""
     labels = forest.held_labels()
-    return weighted_quantiles(labels[:, 0], labels[:, 1], q) if labels[:, 1].any() else np.zeros(len(q))
+    return weighted_quantiles(labels[:, 0], labels[:, 1], q) if labels[:, 1].any() else np.full(len(q), math.nan)
+
+
+def std_of_all(forest: OnlineForest) -> float:
+    """The standard deviation of the labels of the rows held; NaN if they have no weight: nothing is known."""
+    labels = forest.held_labels()
+    if not labels[:, 1].any():
+        return math.nan
+    return math.sqrt(np.average((labels[:, 0] - mean_of_all(forest)) ** 2, weights=labels[:, 1]))
+
+
+def stds(forest: OnlineForest, sums: np.ndarray) -> np.ndarray:
+    """Regression: the standard deviation of the label, by the law of total variance over trees and leaves."""
+    trees = np.maximum(sums[:, 3], 1.0)
+    within = sums[:, 1] / trees
+    between = np.maximum(sums[:, 2] / trees - (sums[:, 0] / trees) ** 2, 0.0)
+    std = np.sqrt(within + between)
+    silent = sums[:, 3] == 0
+    if silent.any():
+        std[silent] = std_of_all(forest)
+    return std
 
 
 def all_shares(forest: OnlineForest) -> np.ndarray:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Columns = dict[Hashable, int]
 
-# The range of a feature must not overflow.
+# The range of a feature must not overflow: numbers below this differ by less than the largest float64.
 HUGE = 8e307
 
 

@@ -94,8 +94,10 @@ def decode(value: Any) -> Any:
     if value.keys() == {"array", "dtype", "shape"}:
         return decode_array(value)
     if value.keys() == {"RandomState"}:
+        key, place, *gauss = decode(value["RandomState"])
+        whole(place, "the place in a random state", 0, len(key))  # numpy would read there unchecked
         random = np.random.RandomState()
-        random.set_state(("MT19937", *decode(value["RandomState"])))
+        random.set_state(("MT19937", key, place, *gauss))
         return random
     raise ModelFileError(f"the header has an entry of unknown kind: {', '.join(map(repr, value))[:200]}")
 
@@ -136,7 +138,7 @@ def describe(estimator: BSPForest, extra: dict[str, Any] | None) -> dict[str, An
         raise TypeError(f"a model file holds a {' or a '.join(ESTIMATORS)}, not a {type(estimator).__qualname__}")
     if extra is not None and not isinstance(extra, dict):
         raise TypeError(f"extra must be a dict, got {type(extra).__name__}")
-    estimator._validate_params()
+    estimator._check_parameters()
     parameters = estimator.get_params(deep=False)
     names = getattr(estimator, "feature_names_in_", None)
     classes = getattr(estimator, "classes_", None)
@@ -244,21 +246,27 @@ def make_estimator(header: dict[str, Any]) -> BSPForest:
     """The estimator that a header describes, its forest still without trees. The file is known to be as large as
     ``n_features`` asks for.
     """
+    try:
+        return _make_estimator(header)
+    except ModelFileError:
+        raise
+    except (TypeError, ValueError, OverflowError, IndexError, KeyError, RecursionError) as error:
+        raise ModelFileError(f"the header describes no forest: {type(error).__name__}: {str(error)[:500]}") from error
+
+
+def _make_estimator(header: dict[str, Any]) -> BSPForest:
     expect(entry(header, "layout", dict) == LAYOUT, "the trees are laid out as another version of bspforest does it")
     name = entry(header, "estimator", str)
     expect(name in ESTIMATORS, f"the estimator is {name[:50]!r}, one of {', '.join(ESTIMATORS)} is expected")
     parameters = {key: decode(value) for key, value in entry(header, "parameters", dict).items()}
-    try:
-        estimator = ESTIMATORS[name](**parameters)
-        estimator._validate_params()
-    except (TypeError, ValueError) as error:
-        raise ModelFileError(f"a parameter is wrong: {error}") from None
+    estimator = ESTIMATORS[name](**parameters)
+    shape = entry(header, "forest", dict)
+    estimator.n_features_in_ = d = shape["n_features"]
+    estimator._check_parameters()
     expect(not callable(estimator.budget), "budget is a function")
     if estimator.n_jobs is not None:
         expect(whole(estimator.n_jobs, "n_jobs", -MOST_THREADS, MOST_THREADS) != 0, "n_jobs is 0")
-    shape = entry(header, "forest", dict)
-    d, n_classes = shape["n_features"], whole(shape.get("n_classes"), "n_classes")
-    estimator.n_features_in_ = d
+    n_classes = whole(shape.get("n_classes"), "n_classes")
     names, classes = header.get("feature_names"), header.get("classes")
     if names is not None:
         estimator.feature_names_in_ = _labels(names, "feature_names", d)

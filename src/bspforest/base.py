@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import operator
+import reprlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
@@ -15,6 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from ._features import HUGE
 from ._threads import SILENT, Progress
 from .core import OnlineForest
 from .trees import TreeViews
@@ -74,6 +77,12 @@ class BSPForest(BaseEstimator):
         "verbose": ["verbose"],
     }
 
+    # Whether numbers of `HUGE` and more may be held. A forest that was loaded is looked through once.
+    _huge = True
+
+    # The values of the parameters when they were last checked by `partial_fit`.
+    _checked: tuple[Any, ...] = ()
+
     def __init__(
         self,
         n_estimators: int = 100,
@@ -104,6 +113,19 @@ class BSPForest(BaseEstimator):
     # ------------------------------------------------------------------------------------------------------------------
     # Input
 
+    def _check_parameters(self) -> None:
+        """Check all parameters as `fit` does. The number of features is known."""
+        self._validate_params()
+        self._make_budget(self.n_features_in_)
+        self._make_scaling(self.n_features_in_)
+
+    def _check_changed_parameters(self) -> None:
+        """`_check_parameters`, if any is another than last time: the check takes as long as learning a row."""
+        values = tuple([getattr(self, name) for name in self._parameter_constraints])
+        if len(values) != len(self._checked) or not all(map(operator.is_, values, self._checked)):
+            self._check_parameters()
+            self._checked = values
+
     def _check_finite(self, X: np.ndarray) -> np.ndarray:
         finite = np.isfinite(X)
         if not finite.all():
@@ -130,7 +152,7 @@ class BSPForest(BaseEstimator):
         return self._check_finite(X)
 
     def _check_weights(self, sample_weight: Any, X: np.ndarray) -> np.ndarray:
-        if sample_weight is None:
+        if sample_weight is None or (not len(X) and np.shape(sample_weight) == (0,)):
             return np.ones(len(X))
         if len(X) and not np.asarray(sample_weight).any():
             raise ValueError("sample_weight is zero for every row; at least one must be positive")
@@ -140,34 +162,52 @@ class BSPForest(BaseEstimator):
         return w
 
     def _check_range(self, X: np.ndarray) -> None:
-        """Refuse columns whose range overflows, before anything is changed."""
-        if not len(X) or self._forest.scaling != "minmax" or np.abs(X).max() < 8e307:
+        """Refuse columns whose range, with the rows held and the range in use, overflows. Nothing is changed before."""
+        forest = self._forest
+        if not len(X) or forest.scaling != "minmax" or not (self._huge or np.abs(X).max() >= HUGE):
             return
-        slots = self._forest.table.held_slots()
-        all_rows = np.concatenate([X, self._forest.arrays.rows[slots]])
+        parts = [X, forest.held_rows(), np.stack(forest._range)] if forest.n_held else [X]
+        low = np.min([part.min(axis=0) for part in parts], axis=0)
+        high = np.max([part.max(axis=0) for part in parts], axis=0)
         with np.errstate(over="ignore"):
-            wide = ~np.isfinite(all_rows.max(axis=0) - all_rows.min(axis=0))
+            wide = ~np.isfinite(high - low)
         if wide.any():
             column = int(np.argmax(wide))
             raise ValueError(f"the range of column {column} of X overflows float64; scale it down first")
+        self._huge = bool(max(-low.min(), high.max()) >= HUGE)
 
     def _make_budget(self, d: int) -> Callable[[int], float]:
-        if self.budget == "minimax":
-            return _Minimax(d, float(self.budget_scale))
-        if callable(self.budget):
-            return _Scaled(self.budget, float(self.budget_scale))
-        return _Constant(float(self.budget) * float(self.budget_scale))
+        try:
+            if self.budget == "minimax":
+                return _Minimax(d, float(self.budget_scale))
+            if callable(self.budget):
+                return _Scaled(self.budget, float(self.budget_scale))
+            return _Constant(float(self.budget) * float(self.budget_scale))
+        except OverflowError:
+            raise ValueError("budget and budget_scale must be numbers that float64 can hold, or math.inf") from None
 
     def _make_scaling(self, d: int) -> Any:
         if self.scaling is None or isinstance(self.scaling, str):
             return self.scaling
         if len(self.scaling) != 2:
             raise ValueError(f"scaling must be 'minmax', None or a pair (low, high), got {len(self.scaling)} entries")
-        low, high = (np.array(np.broadcast_to(np.asarray(side, dtype=np.float64), d)) for side in self.scaling)
-        bad = ~(np.isfinite(low) & np.isfinite(high) & (low < high))
+        try:
+            given = [np.asarray(side) for side in self.scaling]
+            if any(side.dtype.kind not in "biufO" for side in given):
+                raise TypeError
+            low, high = (np.array(np.broadcast_to(side.astype(np.float64), d)) for side in given)
+        except (TypeError, ValueError, OverflowError):
+            raise ValueError(
+                f"scaling: low and high must be numbers, one or {d} of them, got {reprlib.repr(self.scaling)}"
+            ) from None
+        with np.errstate(over="ignore", invalid="ignore"):
+            bad = ~((low < high) & np.isfinite(high - low))
         if bad.any():
             k = int(np.argmax(bad))
-            raise ValueError(f"scaling: low must be below high, but column {k} has low={low[k]}, high={high[k]}")
+            raise ValueError(
+                f"scaling: low must be below high, and their difference finite, but column {k} has "
+                f"low={low[k]}, high={high[k]}"
+            )
         return low, high
 
     def _make_forest(self, n_classes: int) -> None:
@@ -186,6 +226,7 @@ class BSPForest(BaseEstimator):
             window=self.window,
             seed=np.random.SeedSequence(seed.tolist()),
         )
+        self._huge = False
 
     # ------------------------------------------------------------------------------------------------------------------
     # Learning and forgetting

@@ -12,8 +12,10 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_consistent_length
 
-from ._answers import means, quantiles_of_all, shares, weighted_quantiles
+from ._answers import means, quantiles_of_all, shares, stds, weighted_quantiles
 from .base import BSPForest
+
+VOTINGS = ("soft", "hard")
 
 _PARAMETERS = """\
 n_estimators : int, default=100
@@ -68,6 +70,11 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
     trees_ : sequence of TreeView
         The trees as arrays.
 
+    Notes
+    -----
+    Of parameters changed after fitting, ``n_jobs`` and ``verbose`` take effect at once. The others shape the forest:
+    `partial_fit` checks them, but goes on with the forest there is, and they take effect with the next `fit`.
+
     References
     ----------
     Xuhui Fan, Bin Li, Scott A. Sisson. Online Binary Space Partitioning Forests. AISTATS 2020.
@@ -106,7 +113,7 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
             return self._fit_new(X, y, self._check_weights(sample_weight, X), 0)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn more rows. Parameters as for `fit`; X may be empty.
+        """Learn more rows. Parameters as for `fit`; after the first call, X may be empty.
 
         Returns
         -------
@@ -115,6 +122,7 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         first = not hasattr(self, "_forest")
         if first:
             return self.fit(X, y, sample_weight)
+        self._check_changed_parameters()
         X, y = self._check_Xy(X, y, reset=False, min_rows=0)
         return self._learn(X, y, self._check_weights(sample_weight, X))
 
@@ -134,6 +142,9 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The mean over trees of the mean label in the leaf.
 
+        Leaves without weight are left out; where all are, the answer is that of all rows held together (0 with a
+        standard deviation of NaN if those have no weight either).
+
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
@@ -148,12 +159,7 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         X = self._ready(X)
         sums = self._forest.sum_leaves(X)
         mean = means(self._forest, sums)
-        if not return_std:
-            return mean
-        trees = np.maximum(sums[:, 3], 1.0)
-        within = sums[:, 1] / trees
-        between = np.maximum(sums[:, 2] / trees - (sums[:, 0] / trees) ** 2, 0.0)
-        return mean, np.sqrt(within + between)
+        return (mean, stds(self._forest, sums)) if return_std else mean
 
     def predict_quantiles(self, X: Any, quantiles: Any = (0.05, 0.5, 0.95)) -> np.ndarray:
         """Quantiles of the label, from the labels in the leaves of all trees.
@@ -218,6 +224,12 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
     trees_ : sequence of TreeView
         The trees as arrays.
 
+    Notes
+    -----
+    Of parameters changed after fitting, ``n_jobs``, ``verbose`` and ``voting`` take effect at once. The others shape
+    the forest: `partial_fit` checks them, but goes on with the forest there is, and they take effect with the next
+    `fit`.
+
     References
     ----------
     Xuhui Fan, Bin Li, Scott A. Sisson. Online Binary Space Partitioning Forests. AISTATS 2020.
@@ -238,7 +250,7 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
 
     _parameter_constraints: dict = {
         **BSPForest._parameter_constraints,
-        "voting": [StrOptions({"soft", "hard"})],
+        "voting": [StrOptions(set(VOTINGS))],
     }
 
     def __init__(
@@ -299,7 +311,7 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            May be empty.
+            May be empty after the first call.
         y : array-like of shape (n_samples,)
         classes : array-like or None
             All labels that can occur. Required in the first call, optional and checked later.
@@ -319,6 +331,7 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
                 known = unique_labels(np.asarray(classes))
                 index = self._index_of(self._check_labels(X, y), known)
                 return self._fit_classes(X, index, sample_weight, known)
+        self._check_changed_parameters()
         X = self._check_rows(X, reset=False, min_rows=0)
         y = self._check_labels(X, y)
         if classes is not None and not np.array_equal(unique_labels(np.asarray(classes)), self.classes_):
@@ -339,11 +352,16 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
 
     @staticmethod
     def _index_of(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
-        index = np.searchsorted(classes, y)
-        index[index == len(classes)] = 0
-        unseen = classes[index] != y
+        if y.dtype == object:  # what it holds need not compare with the classes
+            known = {label: k for k, label in enumerate(classes.tolist())}
+            index = np.array([known.get(label, -1) for label in y.tolist()], dtype=np.intp)
+            unseen = index < 0
+        else:
+            index = np.searchsorted(classes, y)
+            index[index == len(classes)] = 0
+            unseen = classes[index] != y
         if np.any(unseen):
-            unknown = y[np.argmax(unseen)].item()
+            unknown = y.tolist()[np.argmax(unseen)]
             raise ValueError(f"y contains the class {unknown!r}, which is not among the classes {classes.tolist()}")
         return index
 
@@ -364,6 +382,8 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         -------
         ndarray of shape (n_samples, n_classes)
         """
+        if self.voting not in VOTINGS:
+            raise ValueError(f"voting must be one of {', '.join(map(repr, VOTINGS))}, got {self.voting!r}")
         X = self._ready(X)
         sums = self._forest.sum_leaves(X, hard=self.voting == "hard")
         return shares(self._forest, sums)
