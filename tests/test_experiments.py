@@ -6,6 +6,7 @@ killed run, the rerun, the seeds), comparisons that do not pair their rows (comp
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -20,7 +21,7 @@ import pandas as pd
 import pytest
 
 from bspforest.datasets import VARIABLE
-from experiments import airline, classification, cost, efficiency, friedman, page, prices, tuning
+from experiments import airline, classification, cost, efficiency, friedman, page, prices, runner, tuning
 from experiments.__main__ import EXPERIMENTS, main
 from experiments.runner import FULL, QUICK, Job, Run, Scale, Table
 from experiments.summary import Comparison, compare, judge
@@ -106,6 +107,37 @@ def test_a_failing_job_does_not_end_the_run(tmp_path, capsys):
     failed = run.do([some])
     assert [job["k"] for job, _ in failed] == [1] and "too large" in capsys.readouterr().err
     assert [job["k"] for job in run.missing(some)] == [1]
+
+
+def test_jobs_that_finish_after_an_interrupt_are_kept(tmp_path, monkeypatch):
+    def measure(job, run):
+        time.sleep(0.05)
+        return {"value": 1.0}
+
+    def interrupt(*args, **options):
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    jobs = [Job("some", "none", "method", (("k", k),), 0) for k in range(3)]
+    some = SimpleNamespace(
+        NAME="some", SETTINGS=("k",), MEASURES=("value",), TIMED=False, plan=lambda scale: jobs, measure=measure
+    )
+    monkeypatch.setattr(runner, "wait", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        Run(tmp_path, TINY, n_jobs=2).do([some])
+    assert [job["k"] for job in Run(tmp_path, TINY).missing(some)] == [2]  # two were running
+
+
+def test_a_run_says_its_commit_if_there_is_one(tmp_path, monkeypatch):
+    path = tmp_path / "run.json"
+    path.write_text('{"scale": {"name": "tiny", "trees": 2, "repetitions": 2}, "machines": []}')  # an older version's
+    for commit, held in ((None, None), ("abc", ["abc"]), ("abc", ["abc"]), ("def", ["abc", "def"])):
+        monkeypatch.setattr(runner, "find_commit", lambda commit=commit: commit)
+        Run(tmp_path, TINY).sign()
+        assert json.loads(path.read_text()).get("commits") == held
+    monkeypatch.undo()
+    monkeypatch.setenv("PATH", "")  # no git
+    assert runner.find_commit() is None
 
 
 def test_seeds_follow_from_keys():
