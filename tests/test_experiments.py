@@ -1,7 +1,7 @@
 """The runner goes on where it was killed and gives the same numbers; the page is made from whatever there is.
 
-Each of these was seen to fail when broken on purpose: a torn line that is kept (the killed run), seeds that hold the time (the
-killed run, the rerun, the seeds), comparisons that do not pair their rows (comparisons).
+Each of these was seen to fail when broken on purpose: a torn line that is kept (the killed run), seeds that hold the
+time (the killed run, the rerun, the seeds).
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from bspforest.datasets import VARIABLE
 from experiments import airline, classification, cost, efficiency, friedman, page, prices, runner, tuning
 from experiments.__main__ import EXPERIMENTS, main
 from experiments.runner import FULL, QUICK, Job, Run, Scale, Table
-from experiments.summary import Comparison, compare, judge
 
 TINY = Scale("tiny", trees=2, repetitions=2)
 ROOT = Path(__file__).parent.parent
@@ -204,34 +203,6 @@ def test_the_page_is_made_from_what_there_is(tiny_run, tmp_path, kept):
     if kept == 1:
         rmse = pd.read_csv(folder / "friedman.csv").query("d == 5 and n == 300 and method == 'bsp'")["rmse"]
         assert f"{rmse.mean():.3f} ± {1.96 * rmse.std() / np.sqrt(2):.3f}" in text
-
-
-def make_frame(gap: float, noise: float, repetitions: int = 10) -> pd.DataFrame:
-    rng = np.random.default_rng(0)
-    rows = []
-    for r in range(repetitions):
-        level = rng.normal()  # shared by both methods: paired comparisons do not see it
-        for n in (1, 2):
-            rows.append({"method": "a", "n": n, "repetition": r, "rmse": level + noise * rng.normal()})
-            rows.append({"method": "b", "n": n, "repetition": r, "rmse": level + gap + noise * rng.normal()})
-    return pd.DataFrame(rows)
-
-
-def test_comparisons_and_verdicts():
-    better = compare(make_frame(0.5, 0.1), "a", "b", ["n"], "rmse")
-    assert (better.better, better.level, better.worse) == (2, 0, 0) and better.gains[0] == pytest.approx(0.5, abs=0.1)
-    worse = compare(make_frame(0.5, 0.1), "a", "b", ["n"], "rmse", smaller=False)
-    assert worse.worse == 2
-    level = compare(make_frame(0.0, 0.1), "a", "b", ["n"], "rmse")
-    assert level.level == 2
-    single = compare(make_frame(0.5, 0.1, repetitions=1), "a", "b", ["n"], "rmse")
-    assert single.better == single.single == 2 and "of one run" in str(single)
-    assert judge({"x": better, "y": better}) == "**reproduced**"
-    assert judge({"x": better, "y": worse}) == "**reproduced only under** x"
-    assert judge({"x": worse}) == "**not reproduced**"
-    assert judge({"x": level}) == "**no difference seen**"
-    assert judge({"x": Comparison(1, 1, 0)}).startswith("**partly**: never worse")
-    assert judge({"x": Comparison()}) == "not run"
 
 
 def test_unknown_experiments_are_named(capsys):
