@@ -11,10 +11,11 @@ import numpy as np
 import pandas as pd
 
 from . import drawing, rows, tuning
+from .leaves import against_mondrian
 from .memory import PeakMemory
 from .methods import BATCH, METHODS, count_leaves, label_of, make_forest
 from .runner import Job, Run, Scale
-from .summary import Claim, Section, average, compare, judge, numbers, pivot, show, stand
+from .summary import Claim, Section, average, compare, judge, numbers, pivot, shared, show, stand
 
 NAME = "airline"
 SETTINGS = ("order", "n")
@@ -138,6 +139,11 @@ PAPER = {
     "bsp": {100_000: "35.9 ± 0.8", 400_000: "35.2 ± 1.3", 1_000_000: "35.9 ± 1.1"},
 }
 RULES = {"exact": "bsp", "redraw": "bsp_redraw"}
+ORDERS = {
+    "time": "In time order",
+    "shuffled": "Shuffled",
+    "no calendar": "In time order, without day and month",
+}
 DRAWN = ("bsp", "mondrian", "random_forest")
 
 
@@ -170,12 +176,13 @@ def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
         "RMSE in minutes on the 100,000 flights that follow the ones learned, in time order as the paper says; and with the same "
         "flights shuffled before they are parted. The paper's flights are of the same source and year, not necessarily the same rows."
     )
-    for order in ("time", "shuffled", "no calendar"):
+    for order, title in ORDERS.items():
         part = frame[frame["order"] == order].sort_values("n")
-        if part.empty:
-            continue
-        title = {"time": "In time order", "shuffled": "Shuffled"}.get(order, "In time order, without day and month")
-        section.add("", f"{title}, by rows learned:", "", *pivot(part, "rmse", "n", ORDER, digits=2))
+        if order == "shuffled":
+            section.add(*describe_permutations(part))
+            part = shared(part, ["n"])
+        if not part.empty:
+            section.add("", f"{title}, by rows learned:", "", *pivot(part, "rmse", "n", ORDER, digits=2))
     section.add("", "The paper's Table 1:", "", "| | 100K | 400K | 1M |", "|---|---|---|---|")
     section.add(*(f"| {label_of(m)} | {' | '.join(values.values())} |" for m, values in PAPER.items()))
     section.add(*explain(frame), "", *(f"![delay by day]({{figures}}/{name})" for name in figures))
@@ -184,10 +191,9 @@ def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
         section.standings += stand(part, f"airline, {n:,} rows, {order}", "rmse")
     for order in ("time", "shuffled"):
         part = frame[frame["order"] == order]
-        for rival in ("mondrian_fixed", "mondrian", "mondrian_fair"):
-            rules = {rule: compare(part, method, rival, ["n"], "rmse") for rule, method in RULES.items()}
-            beside = "" if rival != "mondrian_fair" else " (our addition: at about as many leaves)"
-            text = f"Airline, {order}: BSP is the best online forest. Against {label_of(rival)}{beside}"
+        methods = {rule: (method, "rmse") for rule, method in RULES.items()}
+        for rival, rules in against_mondrian(part, methods, ["n"]).items():
+            text = f"Airline, {order}: BSP is the best online forest. {rival}"
             section.claims.append(Claim(text, judge(rules), numbers(rules)))
         batch = {
             f"{label_of(b)} against BSP {rule}": compare(part, b, method, ["n"], "rmse")
@@ -198,50 +204,93 @@ def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
     return section
 
 
-def explain(frame: pd.DataFrame) -> list[str]:
-    """Why time order and shuffling differ: the mean of the error, and its spread about the mean."""
-    part = frame[frame["n"] == 100_000]
+def describe_permutations(part: pd.DataFrame) -> list[str]:
+    """Which repetitions the means over shuffled flights are of, and why; and where no batch forest was run."""
     if part.empty:
         return []
-    late = part[part["order"] == "time"]
-    high = "All of them predict too much on the mean." if (late["bias"] > 0).all() else ""
-    parts = late.groupby("method")[["bias", "spread"]].mean()
-    beside = ""
-    if "bsp" in parts.index and "mondrian" in parts.index:
-        ours, theirs = parts.loc["bsp"], parts.loc["mondrian"]
-        beside = (
-            f" At the same budget, BSP has a mean error of {ours['bias']:.2f} and a spread of {ours['spread']:.2f}, Mondrian "
-            f"of {theirs['bias']:.2f} and {theirs['spread']:.2f}: the first is the guess for days not seen, the second the "
-            "rest."
-        )
+    counts = shared(part, ["n"]).groupby("n")["repetition"].nunique()
+    said = ", ".join(f"{counts.get(n, 0)} at {n:,}" for n in part["n"].unique())
+    constant = part[(part["method"] == "mean") & (part["n"] == part["n"].min())]["rmse"]
+    spread = f": the constant mean's RMSE goes from {constant.min():.1f} to {constant.max():.1f} between them"
     lines = [
         "",
-        "Why the two orders differ: in time order the first 100,000 rows are the days 1 to 6 of January, with the delays of the "
-        "holidays' end, and the next 100,000 the days 6 to 12, with shorter ones. The day of the month lies beyond all that was "
-        "learned, and the forests answer as for the last day they know, or for one that resembles it in other features. "
-        f"{high} The RMSE is the root of the squared mean error plus the squared spread about it.{beside}",
-        "",
-        "| | RMSE, time | mean error | spread | RMSE, shuffled | mean error | spread |",
-        "|---|---|---|---|---|---|---|",
+        f"Shuffled, each repetition has other rows{spread if len(constant) > 1 else ''}. Means over shuffled flights "
+        f"are of the permutations alone that all methods at that number of rows have: {said}.",
     ]
-    means = {
-        value: average(part, ["order", "method"], value).set_index(["order", "method"])["mean"]
-        for value in ("rmse", "bias", "spread")
-    }
+    without = [f"{n:,}" for n, some in part.groupby("n") if not some["method"].isin(BATCH).any()]
+    return lines + ([f"No batch forest was run on {', '.join(without)} shuffled rows."] if without else [])
+
+
+def explain(frame: pd.DataFrame) -> list[str]:
+    """Why the orders differ: the mean of the error, its spread about the mean, and both without the calendar."""
+    part = frame[frame["n"] == 100_000]
+    late = part[part["order"] == "time"]
+    if late.empty:
+        return []
+    same = pd.concat([part[part["order"] != "shuffled"], shared(part[part["order"] == "shuffled"], ["n"])])
+    means = same.groupby(["order", "method"])[["rmse", "bias", "spread"]].mean()
+    high = " All of them predict too much on the mean." if (late["bias"] > 0).all() else ""
+    lines = [
+        "",
+        "Why the orders differ: in time order the first 100,000 rows are the days 1 to 6 of January, with the delays "
+        "of the holidays' end, and the next 100,000 the days 6 to 12, with shorter ones. The RMSE is the root of the "
+        "squared mean error plus the squared spread about it."
+        f"{high}{explain_level(means)}{explain_calendar(means)}",
+        "",
+        f"| | {' | '.join(f'RMSE, {order} | mean error | spread' for order in ORDERS)} |",
+        "|---" * (3 * len(ORDERS) + 1) + "|",
+    ]
     for method in ORDER:
         cells = [
             f"{means[value].get((order, method), np.nan):{'+' if value == 'bias' else ''}.2f}"
-            for order in ("time", "shuffled")
+            for order in ORDERS
             for value in ("rmse", "bias", "spread")
         ]
-        if ("time", method) in means["rmse"].index:
+        if ("time", method) in means.index:
             lines.append(f"| {label_of(method)} | {' | '.join(cells).replace('+nan', '').replace('nan', '')} |")
     return lines
 
 
+def explain_level(means: pd.DataFrame) -> str:
+    """The part of the error that no forest can help."""
+    if ("time", "mean") not in means.index:
+        return ""
+    forests = means.loc["time", "bias"].drop("mean")
+    among = f" The forests' mean errors are {forests.min():+.2f} to {forests.max():+.2f}." if len(forests) else ""
+    return (
+        f" The constant mean of the flights learned is off by {means.loc[('time', 'mean'), 'bias']:+.2f}: that is the "
+        f"change of level between the weeks, which no feature foretells.{among}"
+    )
+
+
+def explain_calendar(means: pd.DataFrame) -> str:
+    """What day and month do: the forests with them beside the same without."""
+    told = []
+    for method in ("bsp", "mondrian"):
+        if ("time", method) in means.index and ("no calendar", method) in means.index:
+            ours, less = means.loc[("time", method)], means.loc[("no calendar", method)]
+            told.append(
+                f"{label_of(method)} has a mean error of {ours['bias']:+.2f} and a spread of {ours['spread']:.2f} with "
+                f"them, {less['bias']:+.2f} and {less['spread']:.2f} without: with them its RMSE is "
+                f"{'larger' if ours['rmse'] > less['rmse'] else 'smaller'} by {abs(ours['rmse'] - less['rmse']):.2f}"
+            )
+    if not told:
+        return ""
+    return (
+        " The days to predict lie beyond those learned, and the forests answer as for the last day they know, or for "
+        "one that resembles it in other features. What this does shows beside the runs without day and month, which "
+        f"have five features and so another budget too. {'; '.join(told)}."
+    )
+
+
 def describe_cost(frame: pd.DataFrame) -> list[str]:
     part = frame[(frame["order"] == "time") & frame["fit_s"].notna()].sort_values("n")
-    lines = ["", "Seconds to fit in time order, two cores:", "", *pivot(part, "fit_s", "n", ORDER, digits=1, best=None)]
+    lines = [
+        "",
+        "Seconds to fit in time order, with all cores of the run (`--jobs`):",
+        "",
+        *pivot(part, "fit_s", "n", ORDER, digits=1, best=None),
+    ]
     lines += ["", "Memory while fitting, MB:", "", *pivot(part, "peak_mb", "n", ORDER, digits=0, best=None)]
     return [*lines, "", "Leaves a tree:", "", *pivot(part, "leaves", "n", ORDER, digits=0, best=None)]
 

@@ -11,9 +11,10 @@ import pandas as pd
 from bspforest import BSPForestRegressor
 
 from . import drawing, rows
-from .methods import METHODS
+from .leaves import compare_at_equal_leaves
+from .methods import METHODS, label_of
 from .runner import Job, Run, Scale
-from .summary import Claim, Comparison, Section, compare, judge, means_of, numbers, pivot
+from .summary import Claim, Section, by_sign, compare, judge, judge_size, means_of, numbers, pivot, span
 
 NAME = "efficiency"
 SETTINGS = ("n", "scale")
@@ -68,6 +69,7 @@ def measure(job: Job, run: Run) -> dict[str, Any]:
 
 RULES = {"exact": ("bsp", "mondrian"), "redraw": ("bsp_redraw", "mondrian_redraw")}
 SIMILAR = 0.25  # what we take "similar" numbers of leaves to be: within a quarter
+STABLE = 0.1  # and a "stable" error: changed by less than a tenth over the last third of the budgets
 
 
 def by_budget(frame: pd.DataFrame) -> pd.DataFrame:
@@ -81,29 +83,33 @@ def by_rows(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(frame: pd.DataFrame, folder: Path) -> list[str]:
+    """Errors, leaves and times by budget, then by number of rows; last, errors against leaves and against time."""
     plt = drawing.start()
-    figure, axes = plt.subplots(1, 5, figsize=(16, 3.6), layout="constrained")
-    panels = [(by_budget(frame), "scale", "rmse"), (by_budget(frame), "scale", "leaves"), (by_rows(frame), "n", "rmse")]
-    for ax, (part, x, y) in zip(axes, panels, strict=False):
-        drawing.draw_curves(ax, part, COMPARED, x, y)
-        xlabel = "budget, times n^(1/4)" if x == "scale" else "rows learned"
-        ax.set(xlabel=xlabel, ylabel="leaves a tree" if y == "leaves" else "RMSE to the true function")
-    axes[2].set(xscale="log", yscale="log")
-    drawing.mark(axes[2].xaxis, by_rows(frame)["n"].unique()[::2])
-    drawing.mark_plainly(axes[2].yaxis)
-    for ax, part, key, x, label in (
-        (axes[3], by_rows(frame), "n", "fit_cpu_s", "seconds to fit (CPU), by number of rows"),
-        (axes[4], by_budget(frame), "scale", "leaves", "leaves a tree, by budget"),
+    figure, axes = plt.subplots(2, 4, figsize=(14, 6.6), layout="constrained")
+    labels = {"rmse": "RMSE to the true function", "leaves": "leaves a tree", "fit_cpu_s": "seconds to fit (CPU)"}
+    for row, part, x in ((axes[0], by_budget(frame), "scale"), (axes[1], by_rows(frame), "n")):
+        for ax, (y, label) in zip(row, labels.items(), strict=False):
+            drawing.draw_curves(ax, part, COMPARED, x, y)
+            ax.set(xlabel="budget, times n^(1/4)" if x == "scale" else "rows learned", ylabel=label)
+            if x == "n" and len(part):
+                ax.set(xscale="log", yscale="log")
+                drawing.mark(ax.xaxis, part["n"].unique()[::2])
+                drawing.mark_plainly(ax.yaxis, (1, 1.5, 2, 3, 5, 7) if y == "rmse" else (1, 2, 5))
+    for ax, part, key, x in (
+        (axes[0, 3], by_budget(frame), "scale", "leaves"),
+        (axes[1, 3], by_rows(frame), "n", "fit_cpu_s"),
     ):
         for method in COMPARED:
             line = part[part["method"] == method].groupby(key)[[x, "rmse"]].mean()
             known = METHODS[method]
             ax.plot(line[x], line["rmse"], known.line, marker="o", color=known.colour, markersize=3)
-        ax.set(xlabel=label, xscale="log", yscale="log")
-        drawing.mark_plainly(ax.xaxis, (1, 3))
-        drawing.mark_plainly(ax.yaxis)
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4)
+        along = "by budget" if key == "scale" else "by number of rows"
+        ax.set(xlabel=f"{labels[x]}, {along}", ylabel=labels["rmse"])
+        if len(part):
+            ax.set(xscale="log", yscale="log")
+            drawing.mark_plainly(ax.xaxis, (1, 3))
+            drawing.mark_plainly(ax.yaxis)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     drawing.save(figure, folder / "efficiency.png")
     return ["efficiency.png"]
 
@@ -118,7 +124,9 @@ def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
     budget, sizes = by_budget(frame), by_rows(frame)
     section.add("", f"By budget, {budget['n'].iloc[0]:,} rows. RMSE:", "", *pivot(budget, "rmse", "scale", COMPARED))
     section.add("", "Leaves a tree:", "", *pivot(budget, "leaves", "scale", COMPARED, digits=0, best=None))
+    section.add("", "Seconds to fit (CPU):", "", *pivot(budget, "fit_cpu_s", "scale", COMPARED, best=None))
     section.add("", "By number of rows, budget n^(1/4). RMSE:", "", *pivot(sizes, "rmse", "n", COMPARED))
+    section.add("", "Leaves a tree:", "", *pivot(sizes, "leaves", "n", COMPARED, digits=0, best=None))
     section.add("", "Seconds to fit (CPU):", "", *pivot(sizes, "fit_cpu_s", "n", COMPARED, best=None))
     for name, part, axis in (("budget", budget, "scale"), ("number of rows", sizes, "n")):
         rules = {rule: compare(part, ours, theirs, [axis], "rmse") for rule, (ours, theirs) in RULES.items()}
@@ -131,17 +139,13 @@ def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
 
 def judge_equal_leaves(budget: pd.DataFrame) -> Claim:
     """RMSE at equal numbers of leaves: Mondrian's, read off its curve (straight in logarithms) at BSP's leaves."""
-    means = budget.groupby(["method", "scale"])[["leaves", "rmse"]].mean()
+    logs = budget.assign(rmse=np.log(budget["rmse"]))
     rules, shown = {}, []
     for rule, (ours, theirs) in RULES.items():
-        if ours not in means.index or theirs not in means.index:
-            continue
-        mine, other = np.log(means.loc[ours]), np.log(means.loc[theirs])
-        inside = mine[mine["leaves"].between(other["leaves"].min(), other["leaves"].max())]
-        ratio = np.exp(inside["rmse"] - np.interp(inside["leaves"], other["leaves"], other["rmse"]))
-        rules[rule] = Comparison(int((ratio < 1).sum()), 0, int((ratio >= 1).sum()), 0, list(1 - ratio))
-        if len(ratio):
-            shown.append(f"{rule}: BSP's RMSE is {ratio.min():.2f} to {ratio.max():.2f} times Mondrian's")
+        rules[rule] = compare_at_equal_leaves(logs, ours, (theirs,), ["n"], ["scale"], "rmse")
+        times = np.exp(np.negative(rules[rule].gains))
+        if len(times):
+            shown.append(f"{rule}: BSP's RMSE is {span(times)} times Mondrian's")
     return Claim(
         "Efficiency: at equal numbers of leaves, BSP has the lower RMSE (our addition)", judge(rules), "; ".join(shown)
     )
@@ -152,32 +156,31 @@ def judge_leaves(budget: pd.DataFrame) -> Claim:
     rules, shown = {}, []
     for rule, (ours, theirs) in RULES.items():
         ratio = (means[ours] / means[theirs]).dropna()
-        close = (ratio - 1).abs() <= SIMILAR
-        rules[rule] = Comparison(int(close.sum()), 0, int((~close).sum()), 0, list(ratio - 1))
+        rules[rule] = by_sign(SIMILAR - (ratio - 1).abs())
         if len(ratio):
-            shown.append(f"{rule}: BSP has {ratio.min():.2f} to {ratio.max():.2f} times the leaves of Mondrian")
+            shown.append(f"{rule}: BSP has {span(ratio)} times the leaves of Mondrian")
     return Claim(
         f"Efficiency: the numbers of leaves are similar (we say: within {SIMILAR:.0%})", judge(rules), "; ".join(shown)
     )
 
 
 def judge_saturation(budget: pd.DataFrame) -> Claim:
-    """Do leaves grow by less than a tenth over the last third of the budgets?"""
-    means = means_of(budget, "scale", "leaves", COMPARED)
-    late = means[means.index >= 2 / 3 * means.index.max()]
+    """Does RMSE stay as it is over the last third of the budgets? The leaves say whether trees are full-grown there."""
+    errors, leaves = (means_of(budget, "scale", value, COMPARED) for value in ("rmse", "leaves"))
     rules, shown = {}, []
-    for rule, (ours, _) in RULES.items():
-        known = late[ours].dropna()
+    for method in COMPARED:
+        known = errors.loc[errors.index >= 2 / 3 * errors.index.max(), method].dropna()
         if len(known) < 2:
             continue
-        growth = known.iloc[-1] / known.iloc[0] - 1
-        rules[rule] = Comparison(int(growth < 0.1), 0, int(growth >= 0.1), 0, [growth])
-        shown.append(f"{rule}: {growth:+.0%} leaves from {known.index[0]} to {known.index[-1]} n^(1/4)")
-    return Claim(
-        "Efficiency: large budgets change nothing: nodes of three points are not cut (we say: under 10 % more leaves)",
-        judge(rules),
-        "; ".join(shown),
+        first, last = known.index[0], known.index[-1]
+        change = known[last] / known[first] - 1
+        more = leaves.at[last, method] / leaves.at[first, method] - 1
+        rules[label_of(method)] = by_sign([STABLE - abs(change)])
+        shown.append(f"{label_of(method)}: RMSE {change:+.0%}, leaves {more:+.0%} from {first} to {last} n^(1/4)")
+    text = (
+        f"Efficiency: RMSE is stable at large budgets (we say: changed by less than {STABLE:.0%} over their last third)"
     )
+    return Claim(text, judge(rules), "; ".join(shown))
 
 
 def judge_time(sizes: pd.DataFrame) -> Claim:
@@ -185,7 +188,8 @@ def judge_time(sizes: pd.DataFrame) -> Claim:
     rules, shown = {}, []
     for rule, (ours, theirs) in RULES.items():
         ratio = (means[ours] / means[theirs]).dropna()
-        rules[rule] = Comparison(int((ratio > 1).sum()), 0, int((ratio <= 1).sum()), 0, list(ratio))
+        rules[rule] = by_sign(ratio - 1)
         if len(ratio):
-            shown.append(f"{rule}: {ratio.min():.2f} to {ratio.max():.2f} times Mondrian's")
-    return Claim("Efficiency: BSP takes a bit longer than Mondrian", judge(rules), "; ".join(shown))
+            shown.append(f"{rule}: {span(ratio)} times Mondrian's")
+    verdict = judge_size("longer", rules, "a bit", ".0%")
+    return Claim("Efficiency: BSP takes a bit longer than Mondrian", verdict, "; ".join(shown))

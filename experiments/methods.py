@@ -29,8 +29,8 @@ BLUE, SKY, ORANGE, RED, GREY, GREEN, PINK = (
 class Method(NamedTuple):
     """A method: its label on the page, its colour and line, and the parameters of its forest.
 
-    ``scale`` times the budget τₙ; with ``fair``, times d-1 besides: pair cuts come d-1 times as fast as axis cuts, so that
-    Mondrian forests have about as many leaves. ``batch`` names a scikit-learn forest.
+    ``scale`` times the budget τₙ; with ``fair``, times d-1 besides: pair cuts come d-1 times as fast as axis cuts.
+    Numbers of leaves are then closer, not equal: the page says how close. ``batch`` names a scikit-learn forest.
     """
 
     label: str

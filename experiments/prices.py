@@ -86,6 +86,11 @@ PAPER = {
     "mondrian": "0.541 ± 0.03",
     "bsp": "0.536 ± 0.03",
 }
+ATTRIBUTION = (
+    "Contains HM Land Registry data © Crown copyright and database right 2018, and National Statistics (ONS) postcode "
+    "data © Crown copyright and database right. Both are licensed under the "
+    "[Open Government Licence v3.0](https://www.nationalarchives.gov.uk/doc/open-government-licence/version/3/)."
+)
 RULES = {"exact": "bsp", "redraw": "bsp_redraw"}
 
 
@@ -117,10 +122,13 @@ def draw(frame: pd.DataFrame, folder: Path) -> list[str]:
 def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
     section = Section("Table 1: prices of property")
     section.add(
-        "RMSE of the log price by latitude and longitude; a fifth of the sales learned at random, the others predicted. **These are "
-        "other data than the paper's**: 114,520 sales in England and Wales in 2018 of all kinds of property, where the paper has "
-        "122,341 apartments sold in 2012, which could not be had. Kinds of property differ in price at the same place, which "
+        "RMSE of the log price by latitude and longitude; a fifth of the sales learned at random, the others "
+        "predicted. **These are other data than the paper's, of another year**: 114,520 sales in England and Wales of "
+        "all kinds of property, from a monthly update of late 2018 without dates, where the paper has 122,341 "
+        "apartments sold in 2012, which could not be had. Kinds of property differ in price at the same place, which "
         "no forest of places can know: errors are larger, and comparisons between methods are what can be checked.",
+        "",
+        ATTRIBUTION,
         "",
         "| | RMSE | the paper's | leaves a tree |",
         "|---|---|---|---|",

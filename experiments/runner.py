@@ -10,12 +10,14 @@ An experiment is a module with
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import hashlib
 import io
 import json
 import os
 import platform
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -120,6 +122,7 @@ class Table:
         values = dict(zip(self.key_columns, job.key, strict=True))
         values |= {"seed": str(job.seed), "seconds": f"{seconds:.3f}"}
         values |= {name: f"{value:.8g}" if isinstance(value, float) else str(value) for name, value in measures.items()}
+        self.rows[job.key] = values
         fresh = not self.path.exists() or self.path.stat().st_size == 0
         text = io.StringIO()
         lines = csv.writer(text, lineterminator="\n")
@@ -130,7 +133,6 @@ class Table:
             file.write(text.getvalue())
             file.flush()
             os.fsync(file.fileno())
-        self.rows[job.key] = values
 
     def __contains__(self, job: Job) -> bool:
         return job.key in self.rows
@@ -201,6 +203,9 @@ class Run:
         machine = describe_machine()
         if machine not in held["machines"]:
             held["machines"].append(machine)
+        commit = find_commit()
+        if commit and commit not in held.setdefault("commits", []):
+            held["commits"].append(commit)
         path.write_text(json.dumps(held, indent=1) + "\n")
 
     def do(self, experiments: list[ModuleType]) -> list[tuple[Job, Exception]]:
@@ -255,15 +260,29 @@ class Run:
                     if not running:
                         return failed
                     for future in wait(running, return_when=FIRST_COMPLETED).done:
-                        finish(running.pop(future), future.result)
+                        finish(running[future], future.result)
+                        del running[future]
             except KeyboardInterrupt:
                 print("\nfinishing the jobs that are running ...", file=sys.stderr)
+                for future, job in running.items():
+                    if job not in table:  # it was being written down
+                        finish(job, future.result)
                 raise
 
     def _do(self, experiment: ModuleType, job: Job) -> tuple[dict[str, Any], float]:
         begun = time.perf_counter()
         measures = experiment.measure(job, self)
         return measures, time.perf_counter() - begun
+
+
+def find_commit() -> str | None:
+    """The commit this code is of; None outside a repository."""
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        asked = ["git", "rev-parse", "HEAD"]
+        return subprocess.run(
+            asked, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10, check=True
+        ).stdout.strip()
+    return None
 
 
 def describe_machine() -> dict[str, Any]:

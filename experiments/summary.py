@@ -24,7 +24,10 @@ class Claim:
 
 
 class Standing(NamedTuple):
-    """Errors (RMSE, or the share of rows given the wrong class) of the better batch forest and of the online ones."""
+    """Errors (RMSE, or the share of rows given the wrong class) of the better batch forest and of the online ones.
+
+    Without a batch forest, ``batch`` says so and its error is not a number.
+    """
 
     what: str
     batch: str
@@ -60,6 +63,14 @@ def average(frame: pd.DataFrame, by: list[str], value: str) -> pd.DataFrame:
     return out
 
 
+def shared(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """The rows of those repetitions that all methods of a setting have: their means are over the same rows."""
+    if frame.empty:
+        return frame
+    there = frame.groupby(by)["method"].transform("nunique")
+    return frame[frame.groupby([*by, "repetition"])["method"].transform("nunique") == there]
+
+
 def means_of(frame: pd.DataFrame, index: str | list[str], value: str, methods: Iterable[str]) -> pd.DataFrame:
     """Means with a column a method, empty for methods that were not run."""
     means = frame.pivot_table(index=index, columns="method", values=value, aggfunc="mean")
@@ -71,6 +82,13 @@ def show(mean: float, half: float, digits: int = 3) -> str:
     if pd.isna(mean):
         return ""
     return f"{mean:.{digits}f}" if pd.isna(half) else f"{mean:.{digits}f} ± {half:.{digits}f}"
+
+
+def span(values: Iterable[float], form: str = ".2f") -> str:
+    """The least and the most of some values; one of them if they read the same."""
+    known = list(values)
+    least, most = f"{min(known):{form}}", f"{max(known):{form}}"
+    return least if least == most else f"{least} to {most}"
 
 
 def say(value: Any) -> str:
@@ -108,6 +126,8 @@ class Comparison:
     worse: int = 0
     single: int = 0  # comparisons of one repetition, which count by their sign
     gains: list[float] = field(default_factory=list)
+    bare: bool = False  # means alone: all count by their sign
+    note: str = ""
 
     @property
     def total(self) -> int:
@@ -121,8 +141,16 @@ class Comparison:
         if not self.total:
             return "not run"
         text = f"better in {self.better}, level in {self.level}, worse in {self.worse} of {self.total}"
-        text += f", mean gain {np.mean(self.gains):+.3f}"
-        return text + (f" ({self.single} of one run)" if self.single else "")
+        text += f" ({self.single} of one run, by its sign)" if self.single else ""
+        text += f", gain {span(self.gains, '+.3f')}, mean" if self.total > 1 else ", gain"
+        return f"{text} {np.mean(self.gains):+.3f}" + (f" ({self.note})" if self.note else "")
+
+
+def by_sign(gains: Iterable[float]) -> Comparison:
+    """A comparison of means alone: each gain counts by its sign, whatever its error."""
+    known = [float(gain) for gain in gains]
+    better = sum(gain > 0 for gain in known)
+    return Comparison(better, 0, len(known) - better, gains=known, bare=True)
 
 
 def compare(
@@ -158,10 +186,16 @@ def compare(
 
 
 def judge(rules: dict[str, Comparison]) -> str:
-    """A verdict over several rules: under which of them is the claim true everywhere?"""
+    """A verdict over several rules: under which is the claim true everywhere? It says if errors were left out."""
     run = {name: c for name, c in rules.items() if c.total}
     if not run:
         return "not run"
+    single, total = (sum(getattr(c, name) for c in run.values()) for name in ("single", "total"))
+    told = f" ({single} of {total} comparisons of one run)" if single else ""
+    return judge_all(run) + (" (by means)" if any(c.bare for c in run.values()) else told)
+
+
+def judge_all(run: dict[str, Comparison]) -> str:
     good = [name for name, c in run.items() if c.holds]
     if len(good) == len(run):
         return "**reproduced**"
@@ -177,21 +211,43 @@ def judge(rules: dict[str, Comparison]) -> str:
     return "**partly**"
 
 
+def judge_size(
+    what: str, rules: dict[str, Comparison], size: str, form: str = ".2f", fits: tuple[float, float] | None = None
+) -> str:
+    """A verdict on the direction that a claim states, then its size beside the sizes measured.
+
+    With ``fits``, whether all of them lie there; a word like "much" has no such bounds.
+    """
+    gains = [gain for c in rules.values() for gain in c.gains]
+    if not gains:
+        return judge(rules)
+    met = "" if fits is None else ("yes, " if all(fits[0] <= gain <= fits[1] for gain in gains) else "no, ")
+    return f"{what}: {judge(rules)}; {size}: {met}by {span(gains, form)}"
+
+
+def add_best_batch(frame: pd.DataFrame, by: list[str], value: str, *, smaller: bool = True) -> pd.DataFrame:
+    """The table with one more method, "best batch": the better batch forest of each setting and repetition."""
+    batch = frame[frame["method"].isin(BATCH)].groupby([*by, "repetition"], as_index=False)[value]
+    return pd.concat([frame, (batch.min() if smaller else batch.max()).assign(method="best batch")])
+
+
 def numbers(rules: dict[str, Comparison]) -> str:
     return "; ".join(f"{name}: {c}" for name, c in rules.items())
 
 
 def stand(frame: pd.DataFrame, what: str, value: str) -> list[Standing]:
-    """How the forest stands beside the better batch forest: at its defaults, and the best of all online forests."""
-    error = 1 - frame[value] if value == "accuracy" else frame[value]
-    means = error.groupby(frame["method"]).mean()
-    batch = means[means.index.isin(BATCH)]
-    online = means[means.index.isin(set(METHODS) - set(BATCH))]
-    if batch.empty or "bsp" not in online:
+    """How the forest stands beside the better batch forest: at its defaults, and the best of all online forests.
+
+    All are averaged over the repetitions that all of them have.
+    """
+    part = shared(frame[frame["method"].isin(METHODS)].assign(what=what), ["what"])
+    error = 1 - part[value] if value == "accuracy" else part[value]
+    means = error.groupby(part["method"]).mean()
+    batch, online = means[means.index.isin(BATCH)], means[~means.index.isin(BATCH)]
+    if "bsp" not in online:
         return []
-    return [
-        Standing(what, label_of(batch.idxmin()), batch.min(), online["bsp"], label_of(online.idxmin()), online.min())
-    ]
+    name, least = ("none was run", np.nan) if batch.empty else (label_of(batch.idxmin()), batch.min())
+    return [Standing(what, name, least, online["bsp"], label_of(online.idxmin()), online.min())]
 
 
 def style_of(method: str) -> dict[str, Any]:

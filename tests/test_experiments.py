@@ -1,11 +1,12 @@
 """The runner goes on where it was killed and gives the same numbers; the page is made from whatever there is.
 
-Each of these was seen to fail when broken on purpose: a torn line that is kept (the killed run), seeds that hold the time (the
-killed run, the rerun, the seeds), comparisons that do not pair their rows (comparisons).
+Each of these was seen to fail when broken on purpose: a torn line that is kept (the killed run), seeds that hold the
+time (the killed run, the rerun, the seeds).
 """
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -20,10 +21,9 @@ import pandas as pd
 import pytest
 
 from bspforest.datasets import VARIABLE
-from experiments import airline, classification, cost, efficiency, friedman, page, prices, tuning
+from experiments import airline, classification, cost, efficiency, friedman, page, prices, runner, tuning
 from experiments.__main__ import EXPERIMENTS, main
 from experiments.runner import FULL, QUICK, Job, Run, Scale, Table
-from experiments.summary import Comparison, compare, judge
 
 TINY = Scale("tiny", trees=2, repetitions=2)
 ROOT = Path(__file__).parent.parent
@@ -108,6 +108,37 @@ def test_a_failing_job_does_not_end_the_run(tmp_path, capsys):
     assert [job["k"] for job in run.missing(some)] == [1]
 
 
+def test_jobs_that_finish_after_an_interrupt_are_kept(tmp_path, monkeypatch):
+    def measure(job, run):
+        time.sleep(0.05)
+        return {"value": 1.0}
+
+    def interrupt(*args, **options):
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    jobs = [Job("some", "none", "method", (("k", k),), 0) for k in range(3)]
+    some = SimpleNamespace(
+        NAME="some", SETTINGS=("k",), MEASURES=("value",), TIMED=False, plan=lambda scale: jobs, measure=measure
+    )
+    monkeypatch.setattr(runner, "wait", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        Run(tmp_path, TINY, n_jobs=2).do([some])
+    assert [job["k"] for job in Run(tmp_path, TINY).missing(some)] == [2]  # two were running
+
+
+def test_a_run_says_its_commit_if_there_is_one(tmp_path, monkeypatch):
+    path = tmp_path / "run.json"
+    path.write_text('{"scale": {"name": "tiny", "trees": 2, "repetitions": 2}, "machines": []}')  # an older version's
+    for commit, held in ((None, None), ("abc", ["abc"]), ("abc", ["abc"]), ("def", ["abc", "def"])):
+        monkeypatch.setattr(runner, "find_commit", lambda commit=commit: commit)
+        Run(tmp_path, TINY).sign()
+        assert json.loads(path.read_text()).get("commits") == held
+    monkeypatch.undo()
+    monkeypatch.setenv("PATH", "")  # no git
+    assert runner.find_commit() is None
+
+
 def test_seeds_follow_from_keys():
     jobs = [job for experiment in EXPERIMENTS.values() for job in experiment.plan(FULL)]
     assert len({(job.experiment, job.key) for job in jobs}) == len(jobs)
@@ -172,34 +203,6 @@ def test_the_page_is_made_from_what_there_is(tiny_run, tmp_path, kept):
     if kept == 1:
         rmse = pd.read_csv(folder / "friedman.csv").query("d == 5 and n == 300 and method == 'bsp'")["rmse"]
         assert f"{rmse.mean():.3f} ± {1.96 * rmse.std() / np.sqrt(2):.3f}" in text
-
-
-def make_frame(gap: float, noise: float, repetitions: int = 10) -> pd.DataFrame:
-    rng = np.random.default_rng(0)
-    rows = []
-    for r in range(repetitions):
-        level = rng.normal()  # shared by both methods: paired comparisons do not see it
-        for n in (1, 2):
-            rows.append({"method": "a", "n": n, "repetition": r, "rmse": level + noise * rng.normal()})
-            rows.append({"method": "b", "n": n, "repetition": r, "rmse": level + gap + noise * rng.normal()})
-    return pd.DataFrame(rows)
-
-
-def test_comparisons_and_verdicts():
-    better = compare(make_frame(0.5, 0.1), "a", "b", ["n"], "rmse")
-    assert (better.better, better.level, better.worse) == (2, 0, 0) and better.gains[0] == pytest.approx(0.5, abs=0.1)
-    worse = compare(make_frame(0.5, 0.1), "a", "b", ["n"], "rmse", smaller=False)
-    assert worse.worse == 2
-    level = compare(make_frame(0.0, 0.1), "a", "b", ["n"], "rmse")
-    assert level.level == 2
-    single = compare(make_frame(0.5, 0.1, repetitions=1), "a", "b", ["n"], "rmse")
-    assert single.better == single.single == 2 and "of one run" in str(single)
-    assert judge({"x": better, "y": better}) == "**reproduced**"
-    assert judge({"x": better, "y": worse}) == "**reproduced only under** x"
-    assert judge({"x": worse}) == "**not reproduced**"
-    assert judge({"x": level}) == "**no difference seen**"
-    assert judge({"x": Comparison(1, 1, 0)}).startswith("**partly**: never worse")
-    assert judge({"x": Comparison()}) == "not run"
 
 
 def test_unknown_experiments_are_named(capsys):

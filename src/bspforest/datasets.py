@@ -191,8 +191,9 @@ def load_airline(*, data_home: str | os.PathLike | None = None, return_X_y: bool
 def load_uk_prices(*, data_home: str | os.PathLike | None = None, return_X_y: bool = False) -> Any:
     """Prices paid for houses and flats in England and Wales, by latitude and longitude; the label is the log price.
 
-    HM Land Registry, of 2018 and of all kinds of property, where the paper has the apartments of 2012. Contains HM Land
-    Registry data, Crown copyright, under the Open Government Licence v3.0. It is not on OpenML.
+    HM Land Registry, a monthly update of late 2018, all kinds of property, where the paper has the apartments of 2012.
+    Contains HM Land Registry data and ONS postcode data, Crown copyright, under the Open Government Licence v3.0. It is
+    not on OpenML.
     """
     return _load("uk_prices", data_home, return_X_y)
 

@@ -1,0 +1,194 @@
+"""What the page says of small tables made up for it: comparisons, verdicts, and the sentences that numbers decide.
+
+Comparisons that do not pair their rows were seen to fail, and so were the mistakes that the tests below are named for.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments import airline, classification, cost, efficiency, friedman, page, prices
+from experiments.leaves import against_mondrian
+from experiments.runner import FULL, Run
+from experiments.summary import Comparison, by_sign, compare, judge, judge_size, stand
+
+
+def make_frame(gap: float, noise: float, repetitions: int = 10) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    rows = []
+    for r in range(repetitions):
+        level = rng.normal()  # shared by both methods: paired comparisons do not see it
+        for n in (1, 2):
+            rows.append({"method": "a", "n": n, "repetition": r, "rmse": level + noise * rng.normal()})
+            rows.append({"method": "b", "n": n, "repetition": r, "rmse": level + gap + noise * rng.normal()})
+    return pd.DataFrame(rows)
+
+
+def test_comparisons_and_verdicts():
+    better = compare(make_frame(0.5, 0.1), "a", "b", ["n"], "rmse")
+    assert (better.better, better.level, better.worse) == (2, 0, 0) and better.gains[0] == pytest.approx(0.5, abs=0.1)
+    worse = compare(make_frame(0.5, 0.1), "a", "b", ["n"], "rmse", smaller=False)
+    assert worse.worse == 2
+    level = compare(make_frame(0.0, 0.1), "a", "b", ["n"], "rmse")
+    assert level.level == 2
+    single = compare(make_frame(0.5, 0.1, repetitions=1), "a", "b", ["n"], "rmse")
+    assert single.better == single.single == 2 and "of one run" in str(single)
+    assert judge({"x": better, "y": better}) == "**reproduced**"
+    assert judge({"x": better, "y": worse}) == "**reproduced only under** x"
+    assert judge({"x": worse}) == "**not reproduced**"
+    assert judge({"x": level}) == "**no difference seen**"
+    assert judge({"x": Comparison(1, 1, 0)}).startswith("**partly**: never worse")
+    assert judge({"x": Comparison()}) == "not run"
+    assert judge({"x": single, "y": better}) == "**reproduced** (2 of 4 comparisons of one run)"
+    assert judge({"x": by_sign([0.1, 0.2])}) == "**reproduced** (by means)"
+    assert judge_size("better", {"x": Comparison(2, gains=[0.1, 0.7])}, "by 0.1", fits=(0.05, 0.15)) == (
+        "better: **reproduced**; by 0.1: no, by 0.10 to 0.70"
+    )
+    assert judge_size("longer", {"x": by_sign([0.1])}, "a bit", ".0%").endswith("(by means); a bit: by 10%")
+
+
+def test_mondrian_is_read_off_at_equal_leaves():
+    points = {"mondrian": (10, 5.0), "mondrian_fair": (100, 3.0), "mondrian_fixed": (1000, 2.5), "bsp": (80, 3.05)}
+    rows = [
+        {"method": m, "n": n, "repetition": r, "leaves": k, "rmse": rmse + 0.01 * r}
+        for m, (k, rmse) in points.items()
+        for n in (1, 2)
+        for r in range(3)
+    ]
+    frame = pd.DataFrame(rows)
+    frame.loc[(frame["method"] == "bsp") & (frame["n"] == 2), "leaves"] = 2000  # more than any
+    text, equal = list(against_mondrian(frame, {"exact": ("bsp", "rmse")}, ["n"]).items())[-1]
+    assert "at equal leaves" in text and equal["exact"].total == equal["exact"].better == 1
+    line = 3.0 + 2.0 * np.log10(100 / 80) - 3.05
+    assert 0 < equal["exact"].gains[0] < line and f"by straight lines {line:+.3f}" in str(equal["exact"])
+    fair = [text for text in against_mondrian(frame, {"exact": ("bsp", "rmse")}, ["n"]) if "(d-1)" in text]
+    assert fair == ["Against Mondrian, (d-1) τₙ (our addition; it has 0.05 to 1.25 times the leaves of BSP, τₙ)"]
+
+
+def test_standings_are_of_the_same_rows():
+    level = [1.0, 2.0, 3.0]  # rows of the later repetitions are harder
+    rows = [{"method": "bsp", "repetition": r, "rmse": v} for r, v in enumerate(level)]
+    rows += [{"method": "mean", "repetition": 2, "rmse": 9.0}]
+    (alone,) = stand(pd.DataFrame(rows), "alone", "rmse")
+    assert alone.error == 2.0 and alone.batch == "none was run"
+    (beside,) = stand(pd.DataFrame([*rows, {"method": "extra_trees", "repetition": 0, "rmse": 0.8}]), "beside", "rmse")
+    assert (beside.error, beside.batch_error) == (1.0, 0.8)
+    assert page.describe_standings([alone, beside])[-2:] == [
+        "| beside | extra trees | 0.800 | 1.000 | BSP, τₙ | 1.000 | 1.25 |",
+        "| alone | none was run |  | 2.000 | BSP, τₙ | 2.000 |  |",
+    ]
+
+
+def test_soft_voting_is_averaged_over_shares_first():
+    rows = [
+        {"features": 4, "dataset": "dna", "share": s, "method": "bsp", "repetition": r, "accuracy": 0.5 + s}
+        for s in (0.1, 0.3)
+        for r in range(4)
+    ]
+    lines = classification.describe_votes(pd.DataFrame(rows).assign(accuracy_hard=0.5))
+    assert lines[-1] == "| BSP, τₙ | 0.2000 ± 0.0000 |"  # shares differ, repetitions do not
+
+
+def test_claims_are_judged_by_what_they_speak_of():
+    budgets = pd.DataFrame(
+        {"method": "bsp", "scale": s, "repetition": r, "rmse": 0.5, "leaves": 100 * s}
+        for s in (0.5, 1.0, 1.5)
+        for r in (0, 1)
+    )
+    stable = efficiency.judge_saturation(budgets)
+    assert stable.verdict == "**reproduced** (by means)" and "RMSE +0%, leaves +50% from 1.0 to 1.5" in stable.numbers
+    errors = {"extra_trees": 1.0, "random_forest": 1.1, "bsp": 2.3, "bsp_fixed": 2.3}
+    noisy = pd.DataFrame(
+        {"method": m, "d": 10, "n": n, "repetition": r, "rmse": e + 0.01 * r, "leaves": n / 2}
+        for m, e in errors.items()
+        for n in (300, 1000)
+        for r in (0, 1)
+    )
+    made_up = friedman.judge_budget(noisy)
+    assert made_up.verdict == "**not reproduced**"  # level with a smaller budget is not level with the batch forests
+    assert "gain -1.300" in made_up.numbers and "full-grown" in made_up.numbers
+
+
+def make_airline(**biases: float) -> pd.DataFrame:
+    """Two repetitions of each method in each order; the mean error in time order is given."""
+    return pd.DataFrame(
+        {"method": m, "order": order, "n": 100_000, "repetition": r, "rmse": 35.0 + less, "bias": bias - less}
+        | {"spread": 34.0 + less, "leaves": 10.0}
+        for m, bias in biases.items()
+        for order, less in (("time", 0.0), ("shuffled", 1.0), ("no calendar", -0.25))
+        for r in range(2)
+    )
+
+
+def test_the_airline_section_is_said_by_its_numbers():
+    lines = airline.explain(make_airline(mean=9.25, bsp=8.25, mondrian=7.5))
+    text = "\n".join(lines)
+    assert "constant mean of the flights learned is off by +9.25" in text and "mean errors are +7.50 to +8.25" in text
+    assert "All of them predict too much" in text
+    assert (
+        "+8.25 and a spread of 34.00 with them, +8.50 and 33.75 without: with them its RMSE is larger by 0.25" in text
+    )
+    assert "| BSP, τₙ | 35.00 | +8.25 | 34.00 | 36.00 | +7.25 | 35.00 | 34.75 | +8.50 | 33.75 |" in lines
+    assert "All of them" not in "\n".join(airline.explain(make_airline(bsp=8.25, mondrian=-7.5)))
+    frame = make_airline(mean=9.25, bsp=8.25)
+    assert airline.explain(frame[frame["order"] != "time"]) == []
+    assert "without: with" not in "\n".join(airline.explain(frame[frame["order"] != "no calendar"]))
+
+
+def test_shuffled_flights_are_averaged_over_the_same_permutations():
+    frame = make_airline(mean=9.0, bsp=8.0, extra_trees=8.0).assign(leaves=np.nan, fit_s=1.0, peak_mb=1.0)
+    late = frame["repetition"] == 1
+    frame.loc[late & (frame["order"] == "shuffled"), "rmse"] += 2.0
+    frame = frame[~(late & (frame["method"] == "extra_trees"))]
+    million = frame[(frame["order"] == "shuffled") & (frame["method"] == "bsp")].assign(n=1_000_000)
+    section = airline.describe(pd.concat([frame, million]), [])
+    text = "\n".join(section.lines)
+    assert "RMSE goes from 36.0 to 38.0 between them" in text and "have: 1 at 100,000, 2 at 1,000,000." in text
+    assert "No batch forest was run on 1,000,000 shuffled rows." in text
+    assert "| BSP, τₙ | **36.00** | **37.00 ± 1.96** |" in text  # not 37 beside the 36 of extra trees
+    assert {s.what: s.batch for s in section.standings}["airline, 1,000,000 rows, shuffled"] == "none was run"
+
+
+def test_what_was_reduced_is_what_the_plan_leaves_out():
+    runs = {(job["order"], job["n"]) for job in airline.plan(FULL) if job.method == "bsp_redraw"}
+    assert runs == {("time", 100_000), ("time", 400_000), ("shuffled", 100_000), ("no calendar", 100_000)}
+    said = " ".join(page.REDUCED.split())
+    assert "`redraw` is run at 100K in both orders, at 400K in time order alone, and not at 1M" in said
+    batch = {(job["order"], job["n"]) for job in airline.plan(FULL) if job.method == "random_forest"}
+    assert (
+        "shuffled",
+        1_000_000,
+    ) not in batch and "at 1M 3 and 1 in time order, shuffled 1 and no batch forests" in said
+
+
+def test_memory_is_shown_by_rows_and_by_features(tmp_path):
+    rows = [
+        {"method": m, "n": n, "d": d, "us_per_row_and_tree": d * 1.0, "bytes_per_row_and_tree": bytes_}
+        for m, points in {
+            "bsp_chunks": ((100, 5, 0.0), (3000, 5, 50.0), (3000, 10, 70.0), (10_000, 5, 55.0)),
+            "reference": ((50, 5, 900.0), (50, 10, 3600.0), (1000, 5, 950.0)),
+        }.items()
+        for n, d, bytes_ in points
+    ]
+    frame = pd.DataFrame(rows)
+    lines = cost.describe(frame, cost.draw(frame, tmp_path)).lines
+    assert "| the paper's algorithm in plain Python | 900 | 950 |  |  |" in lines  # at 50 and 1,000 rows
+    assert "| BSP, online in chunks of 1,000 |  |  | 50 | 55 |" in lines
+    assert "| the paper's algorithm in plain Python | 900 | 3,600 |" in lines
+    assert (tmp_path / "cost.png").stat().st_size > 10_000
+
+
+def test_prices_name_their_source_and_no_year_of_sale():
+    frame = pd.DataFrame({"method": m, "share": 0.2, "repetition": 0, "rmse": 0.7, "leaves": 70} for m in ("bsp",))
+    text = " ".join(prices.describe(frame, []).lines)
+    assert "HM Land Registry data © Crown copyright" in text and "Open Government Licence v3.0" in text
+    assert "of another year" in text and "in 2018" not in text
+
+
+def test_goals_and_the_commit_stand_on_the_page(tmp_path):
+    (tmp_path / "run.json").write_text('{"machines": [{"cores": 2}], "commits": ["0123456789abcdef"]}')
+    lines = page.assemble(Run(tmp_path, FULL), [], [("letter, accuracy", "≥ 0.645", "0.652", True)], [])
+    assert "## Goals of this library" in lines and "| letter, accuracy | ≥ 0.645 | 0.652 | yes |" in lines
+    assert "cores 2; commit 0123456789ab." in lines[2]
