@@ -152,15 +152,17 @@ def test_shuffled_flights_are_averaged_over_the_same_permutations():
 
 
 def test_what_was_reduced_is_what_the_plan_leaves_out():
-    runs = {(job["order"], job["n"]) for job in airline.plan(FULL) if job.method == "bsp_redraw"}
-    assert runs == {("time", 100_000), ("time", 400_000), ("shuffled", 100_000), ("no calendar", 100_000)}
+    runs: dict[str, set] = {}
+    for job in airline.plan(FULL):
+        runs.setdefault(job.method, set()).add((job["order"], job["n"]))
+    always = {("time", 100_000), ("time", 400_000), ("shuffled", 100_000), ("no calendar", 100_000)}
+    assert runs["bsp_redraw"] == always
+    assert runs["random_forest"] == runs["extra_trees"] == {*always, ("time", 1_000_000)}
+    assert runs["mondrian_fair"] == {*always, ("time", 1_000_000), ("shuffled", 400_000)}
+    assert runs["bsp"] == runs["mondrian"] == {*runs["mondrian_fair"], ("shuffled", 1_000_000)}
     said = " ".join(page.REDUCED.split())
-    assert "`redraw` is run at 100K in both orders, at 400K in time order alone, and not at 1M" in said
-    batch = {(job["order"], job["n"]) for job in airline.plan(FULL) if job.method == "random_forest"}
-    assert (
-        "shuffled",
-        1_000_000,
-    ) not in batch and "at 1M 3 and 1 in time order, shuffled 1 and no batch forests" in said
+    assert "no `redraw` at 1M. Shuffled, neither batch forests nor `redraw` beyond 100K" in said
+    assert "once at 1M, BSP and Mondrian at τₙ only" in said
 
 
 def test_memory_is_shown_by_rows_and_by_features(tmp_path):
