@@ -28,15 +28,19 @@ from experiments.runner import FULL, QUICK, Job, Run, Scale, Table
 TINY = Scale("tiny", trees=2, repetitions=2)
 ROOT = Path(__file__).parent.parent
 
-# A run of twelve jobs, each of a tenth of a second, that says which seeds it used.
+# A run of twelve jobs that says which seeds it used. A first run never ends: from its seventh job on, jobs wait to be killed.
 SLOW_RUN = """
 import sys, time
 from pathlib import Path
 from types import SimpleNamespace
 from experiments.runner import Job, Run, Scale
 
+begun = []
+
 def measure(job, run):
-    time.sleep(0.1)
+    begun.append(job)
+    if len(begun) > 6 and sys.argv[2] == "first":
+        time.sleep(600)
     return {"value": job.seed / 7}
 
 def plan(scale):
@@ -47,15 +51,16 @@ Run(Path(sys.argv[1]), Scale("tiny", 2, 2)).do([slow])
 """
 
 
-def start(folder: Path) -> subprocess.Popen:
+def start(folder: Path, which: str) -> subprocess.Popen:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
-    return subprocess.Popen([sys.executable, "-c", SLOW_RUN, str(folder)], env=environment, stderr=subprocess.DEVNULL)
+    command = [sys.executable, "-c", SLOW_RUN, str(folder), which]
+    return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
 
 
 def test_a_killed_run_goes_on_where_it_stopped(tmp_path):
     path = tmp_path / "killed" / "slow.csv"
-    run = start(path.parent)
-    until = time.monotonic() + 60
+    run = start(path.parent, "first")
+    until = time.monotonic() + 300  # it may have to compile first
     while not (path.exists() and path.read_bytes().count(b"\n") >= 4):
         assert run.poll() is None and time.monotonic() < until
         time.sleep(0.01)
@@ -65,7 +70,7 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path):
     assert 4 <= len(done) < 13
     with path.open("a") as file:
         file.write("none,method,5,1,12")  # a line torn in the middle
-    assert start(path.parent).wait() == 0
+    assert start(path.parent, "second").wait() == 0
     lines = path.read_text().splitlines()
     assert lines[: len(done)] == done  # what was done is not done again
     assert len(lines) == len(set(lines)) == 13
