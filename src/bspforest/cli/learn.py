@@ -15,13 +15,13 @@ from typing import Any
 from .. import BSPForestClassifier, BSPForestRegressor
 from .._file import remove_stale
 from .._threads import undivided
-from ..persistence import read_header
 from .checkpoint import Checkpoints
+from .columns import NUMBER, TEXT
 from .errors import CommandError, UsageError
 from .options import FOREST, check_jobs, data_options, make_parameters
-from .record import Record, load_model
+from .record import KEY, Record, load_model
 from .report import Ticker, compile_kernels
-from .stream import Stream, continue_stream, start_stream
+from .stream import Stream, check_known, continue_stream, start_stream
 from .target import Target, parse_classes
 
 CHUNK = 1_000
@@ -84,10 +84,10 @@ def run(options: argparse.Namespace) -> int:
         try:
             learner.learn_all(checkpoints, Ticker(options.progress))
         except KeyboardInterrupt:
-            print(f"bspforest: interrupted. {_describe_saved(learner, options)}", file=sys.stderr)
+            print(f"bspforest: interrupted. {_describe_saved(learner, checkpoints, options)}", file=sys.stderr)
             return 128 + signal.SIGTERM if terminated else 130
-        except CommandError:
-            print(f"bspforest: {_describe_saved(learner, options)}", file=sys.stderr)
+        except Exception:
+            print(f"bspforest: {_describe_saved(learner, checkpoints, options)}", file=sys.stderr)
             raise
     _describe(learner, options, time.perf_counter() - begun)
     return 0
@@ -157,9 +157,6 @@ def _check_same(
         saved["drop"], given["drop"] = sorted(record.dropped), sorted(options.drop)
     if options.classes is not None and target.classes is not None:
         saved["classes"], given["classes"] = target.classes, parse_classes(target, options.classes)
-    for kind in ("text", "number"):
-        saved |= {f"{kind} {name}": kind for name in getattr(options, kind)}
-        given |= {f"{kind} {name}": kinds.get(name) for name in getattr(options, kind)}
     for name, value in given.items():
         if value is not None and value != saved[name]:
             option = "--" + name.replace("_", "-")
@@ -167,6 +164,19 @@ def _check_same(
                 f"{option} {_show(value)}: {options.model} was learned with {option} {_show(saved[name])}, which cannot be "
                 "changed; leave the option out, or --overwrite begins anew"
             )
+    _check_kinds(options, {**kinds, target.name: target.kind}, record.dropped)
+
+
+def _check_kinds(options: argparse.Namespace, kinds: dict[str, str], dropped: list[str]) -> None:
+    """An error if a column is to be read as another kind than the one that was saved."""
+    for kind in (TEXT, NUMBER):
+        for name in getattr(options, kind):
+            check_known(name, [*kinds, *dropped], str(options.model))
+            if name not in dropped and kinds[name] != kind:
+                raise UsageError(
+                    f"--{kind} {name}: {options.model} was learned with {name!r} as {kinds[name]}, which cannot be changed; "
+                    "leave the option out, or --overwrite begins anew"
+                )
 
 
 def _show(value: Any) -> str:
@@ -227,11 +237,14 @@ def _terminable() -> Iterator[list[int]]:
         signal.signal(signal.SIGINT, interrupt)
 
 
-def _describe_saved(learner: Learner, options: argparse.Namespace) -> str:
-    if not options.model.exists():
-        return "Nothing was learned, and no model is written."
-    n = read_header(options.model)["extra"]["command"]["sources"][-1]["rows"]
-    return f"{n:,} rows of {learner.stream.source.name} are learned and saved in {options.model}; --resume goes on after them."
+def _describe_saved(learner: Learner, checkpoints: Checkpoints, options: argparse.Namespace) -> str:
+    """What this run has left in the model file; what was there before is not looked at."""
+    sources = checkpoints.saved[KEY]["sources"] if checkpoints.saved else learner.record.sources
+    rows = sources[-1].get("rows", 0)  # before the first save, only a run that resumes has any
+    if rows:
+        name = learner.stream.source.name
+        return f"{rows:,} rows of {name} are learned and saved in {options.model}; --resume goes on after them."
+    return f"Nothing is saved: {f'{options.model} is as it was' if options.model.exists() else 'no model is written'}."
 
 
 def _describe(learner: Learner, options: argparse.Namespace, seconds: float) -> None:

@@ -1,0 +1,102 @@
+"""``bspforest learn``: what it says when it fails, and what it refuses when it goes on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bspforest import BSPForestRegressor
+from bspforest.cli.main import main
+
+
+@pytest.fixture
+def run(capsys):
+    """Run a command: its exit code, and what it said on standard output and standard error."""
+    return lambda *arguments: (main([str(argument) for argument in arguments]), *capsys.readouterr())
+
+
+def write_rows(path, rows):
+    path.write_text("\n".join(["a,b,y", *rows]) + "\n")
+    return path
+
+
+GOOD = [f"{k % 7},{k % 5},{k / 8}" for k in range(50)]
+BAD = ["x,1,1.5", *GOOD]
+
+
+@pytest.fixture
+def model(run, tmp_path):
+    """A model of 50 rows."""
+    path = tmp_path / "m.bsp"
+    data = write_rows(tmp_path / "good.csv", GOOD)
+    assert run("learn", data, "--target", "y", "--model", path, "--trees", 2)[0] == 0
+    return path
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What is saved when it fails
+
+
+@pytest.mark.parametrize("before", ["a model of the command", "a model from Python", "something else"])
+def test_a_file_to_be_overwritten_is_not_taken_for_what_was_saved(before, model, run, tmp_path):
+    if before == "a model from Python":
+        X = np.arange(40.0).reshape(20, 2)
+        BSPForestRegressor(2, random_state=0).fit(X, X[:, 0]).save(model)
+    elif before == "something else":
+        model.write_bytes(b"precious")
+    content = model.read_bytes()
+    data = write_rows(tmp_path / "bad.csv", BAD)
+    code, _, err = run("learn", data, "--target", "y", "--model", model, "--overwrite", "--trees", 2, "--number", "a")
+    assert code == 1
+    assert err == (
+        f"bspforest: Nothing is saved: {model} is as it was.\n"
+        f"bspforest: {data}, line 2: 'x' in column 'a' is not a number (--on-error skip leaves such rows out)\n"
+    )
+    assert model.read_bytes() == content
+
+
+def test_what_is_saved_is_said_of_the_right_data(model, run, tmp_path, monkeypatch):
+    """Appended data that fails at once is not said to be learned; resumed data is, as far as it was."""
+    monkeypatch.setattr("bspforest.cli.csv_source.BLOCK", 100)
+    data = write_rows(tmp_path / "bad.csv", BAD)
+    code, _, err = run("learn", data, "--target", "y", "--model", model, "--append")
+    assert code == 1 and err.startswith(f"bspforest: Nothing is saved: {model} is as it was.\n")
+    data = write_rows(tmp_path / "good.csv", [*GOOD, *GOOD[:20], *BAD])
+    code, _, err = run("learn", data, "--target", "y", "--model", model, "--resume")
+    assert code == 1 and err.startswith(f"bspforest: 50 rows of {data} are learned and saved in {model}; --resume")
+    new = tmp_path / "new.bsp"
+    code, _, err = run("learn", write_rows(data, BAD), "--target", "y", "--model", new, "--number", "a")
+    assert code == 1 and err.startswith("bspforest: Nothing is saved: no model is written.\n") and not new.exists()
+
+
+def test_any_failure_says_what_is_saved(run, tmp_path):
+    """The forest refuses the second chunk; the first is in the file."""
+    data = write_rows(tmp_path / "wide.csv", [*GOOD, "1.7e308,0,1", "-1.7e308,0,1"])
+    options = ("--target", "y", "--trees", 2, "--chunk-rows", 50, "--model", tmp_path / "m.bsp")
+    code, _, err = run("learn", data, *options)
+    assert code == 1 and f"50 rows of {data} are learned and saved" in err and "overflows" in err
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Going on
+
+
+def test_kinds_of_columns_cannot_change(model, run, tmp_path):
+    command = ("learn", tmp_path / "good.csv", "--target", "y", "--model", model, "--resume")
+    code, _, err = run(*command, "--text", "a")
+    assert code == 2 and f"--text a: {model} was learned with 'a' as number, which cannot be changed" in err
+    for option in ("--text", "--number"):
+        code, _, err = run(*command, option, "nosuch")
+        assert code == 2 and f"{model} has no column 'nosuch'. Its columns: a, b, y" in err
+    assert run(*command, "--number", "a,b,y")[0] == 0
+
+
+def test_the_same_options_go_on(run, tmp_path):
+    data = write_rows(tmp_path / "d.csv", [f"{k % 7},{k % 5},{k % 3}" for k in range(50)])
+    command = ("learn", data, "--target", "y", "--model", tmp_path / "m.bsp", "--trees", 2, "--resume")
+    options = ("--text", "a,y", "--drop", "b", "--number", "b")
+    assert run(*command, *options)[0] == 0
+    code, out, _ = run(*command, *options)
+    assert code == 0 and "Nothing new" in out
+    code, _, err = run(*command, "--number", "a")
+    assert code == 2 and "with 'a' as text" in err
