@@ -12,7 +12,7 @@ import pytest
 from bspforest.cli.encoding import Encoder
 from bspforest.cli.errors import CommandError, UsageError
 from bspforest.cli.scores import MOST_POINTS, ClassScores, NumberScores
-from bspforest.cli.target import Target, make_target, parse_classes
+from bspforest.cli.target import Target, make_target, parse_classes, sort_classes
 
 
 def make_table(n: int, seed: int) -> dict[str, pa.Array]:
@@ -135,10 +135,22 @@ def test_targets():
     with pytest.raises(UsageError, match="--classes 1,x"):
         parse_classes(target, "1,x")
     target.classes = [1, 2, 3]
-    labels, bad = target.encode(pa.array([3, None, 9, 1]))
+    index, bad = target.encode(pa.array([3, None, 9, 1]))
     assert bad.tolist() == [False, True, True, False]
-    assert labels[~bad].tolist() == [3, 1]
+    assert index[~bad].tolist() == [2, 0] and target.labels.tolist() == [1, 2, 3]
     assert "a new class, 9" in target.explain(9) and "--classes" in target.explain(9)
+
+
+def test_classes_that_are_numbers():
+    target = Target("y", "number", "classification", [1.0, 2.0])
+    assert target.labels.tolist() == [1.0, 2.0]
+    target.classes = [0.5, 2.0]  # scikit-learn takes these for labels of a regression
+    assert target.labels.tolist() == [0, 1] and target.names.tolist() == [0.5, 2.0]
+    values = pa.array([2.0, np.nan, None, np.inf, 0.5])
+    assert sort_classes(values) == [0.5, 2.0]
+    index, bad = target.encode(values)
+    assert index[~bad].tolist() == [1, 0] and bad.tolist() == [False, True, True, True, False]
+    assert "no value" in target.explain(np.nan) and "not finite" in target.explain(np.inf)
 
 
 def test_scores_are_those_of_scikit_learn():

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
-from bspforest import BSPForestRegressor
+import bspforest
+from bspforest import BSPForestClassifier, BSPForestRegressor
 from bspforest.cli.main import main
 
 
@@ -75,6 +79,37 @@ def test_any_failure_says_what_is_saved(run, tmp_path):
     options = ("--target", "y", "--trees", 2, "--chunk-rows", 50, "--model", tmp_path / "m.bsp")
     code, _, err = run("learn", data, *options)
     assert code == 1 and f"50 rows of {data} are learned and saved" in err and "overflows" in err
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Classes that are not whole numbers
+
+
+def test_classes_with_fractions(run, tmp_path):
+    """Learned as they are evaluated; predictions and pictures show the numbers, and Python the same forest by index."""
+    X = np.random.default_rng(0).random((300, 2))
+    index = (X[:, 0] * 3).astype(int)
+    rows = [f"{a!r},{b!r},{[0.5, 1.0, 10.5][k]}" for (a, b), k in zip(X.tolist(), index, strict=True)]
+    data, model, grown = write_rows(tmp_path / "d.csv", rows[:200]), tmp_path / "m.bsp", tmp_path / "p.parquet"
+    command = ("--target", "y", "--task", "classification", "--trees", 5, "--chunk-rows", 100)
+    assert run("evaluate", data, *command)[0] == 0
+    code, out, _ = run("learn", data, *command, "--model", model)
+    assert code == 0 and "3 classes: 0.5, 1.0, 10.5\nClasses are not whole numbers: in Python" in out
+    write_rows(data, rows)
+    assert run("learn", data, *command, "--model", model, "--resume")[0] == 0
+    forest = BSPForestClassifier(5, random_state=0)
+    for start in (0, 100, 200):
+        forest.partial_fit(X[start : start + 100], index[start : start + 100], classes=[0, 1, 2])
+    np.testing.assert_array_equal(bspforest.load(model).predict_proba(X), forest.predict_proba(X))
+    assert json.loads(run("info", model, "--json")[1])["classes"] == [0.5, 1.0, 10.5]
+    expected = np.array([0.5, 1.0, 10.5])[forest.predict(X)]
+    for options in ((), ("--proba",)):
+        assert run("predict", model, data, *options, "-o", grown, "--overwrite")[0] == 0
+        table = pq.read_table(grown)
+        np.testing.assert_array_equal(table["prediction"].to_numpy(), expected)
+        assert table.column_names == ["prediction", *(["p(0.5)", "p(1.0)", "p(10.5)"] if options else [])]
+    assert run("plot", model, "--dims", "a", "b", "-o", tmp_path / "p.svg")[0] == 0
+    assert "<!-- 10.5 -->" in (tmp_path / "p.svg").read_text()
 
 
 # ----------------------------------------------------------------------------------------------------------------------

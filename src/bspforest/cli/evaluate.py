@@ -10,8 +10,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from .. import __version__
 from .errors import CommandError, UsageError
 from .models import Forest, Runner, make_baseline
@@ -77,15 +75,13 @@ def _run_stream(stream: Stream, runners: list[Runner], options: argparse.Namespa
     ticker = Ticker(options.progress)
     ticker.begin()
     scores = runners[0].scores
-    labels = stream.target.labels if stream.target is not None and stream.target.classes else None
     left = options.max_rows or math.inf
     first = True
     try:
         while left > 0 and (chunk := stream.next(int(min(options.chunk_rows, left)))) is not None:
             assert chunk.y is not None
-            y = chunk.y if labels is None else np.searchsorted(labels, chunk.y)
             for runner in runners:
-                runner.step(chunk.X, y, first=first)
+                runner.step(chunk.X, chunk.y, first=first)
             first = False
             left -= len(chunk)
             ticker.show(

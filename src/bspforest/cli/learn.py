@@ -43,10 +43,11 @@ class Learner:
         if chunk is None:
             return 0
         with undivided():  # rows are learned and noted as such, or neither
-            if self.target.classes is not None and not hasattr(self.forest, "classes_"):
-                self.forest.partial_fit(chunk.X, chunk.y, classes=self.target.labels)
-            else:
+            if self.target.classes is None:
                 self.forest.partial_fit(chunk.X, chunk.y)
+            else:
+                labels, first = self.target.labels, not hasattr(self.forest, "classes_")
+                self.forest.partial_fit(chunk.X, labels[chunk.y], classes=labels if first else None)
             self.extra = self.record.to_extra(self.stream)
             self.n_learned += len(chunk)
             self.unsaved = True
@@ -112,9 +113,11 @@ def _begin(options: argparse.Namespace) -> Learner:
     """A new forest at the beginning of a stream."""
     parameters = make_parameters(options)
     stream, notes = start_stream(data_options(options), options.target, options.task, options.classes)
-    print("\n".join(notes), flush=True)
     target = stream.target
     assert target is not None
+    if target.has_fractions:
+        notes.append("Classes are not whole numbers: in Python, the model knows them by their index")
+    print("\n".join(notes), flush=True)
     forest = (BSPForestRegressor if target.classes is None else BSPForestClassifier)(**parameters)
     record = Record(
         columns=stream.encoder.to_json(),

@@ -145,6 +145,8 @@ def run_plot(options: argparse.Namespace) -> int:
         raise UsageError("--dims: two different features are expected")
     values = dict(_parse_value(entry, names, options.model) for entry in options.at)
     forest.feature_names_in_ = np.array(names, dtype=object)
+    if hasattr(forest, "classes_"):
+        forest.classes_ = record.make_target().names
     display = SurfaceDisplay.from_estimator(forest, dims=dims, values=values or None).plot()
     options.output.parent.mkdir(parents=True, exist_ok=True)
     display.figure_.savefig(options.output, dpi=150)

@@ -21,6 +21,7 @@ from .options import check_jobs, data_options
 from .record import load_model
 from .report import Ticker
 from .stream import Chunk, continue_stream
+from .target import Target
 
 CHUNK = 4_096
 PREDICTION = "prediction"
@@ -42,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     with _open_output(options.output) as out:
         try:
             while (chunk := stream.next(CHUNK, learn=False)) is not None:
-                out.write(pa.table(_predict(forest, chunk, options)))
+                out.write(pa.table(_predict(forest, target, chunk, options)))
                 ticker.show(stream.n_rows, stream.source.share_read)
         finally:
             ticker.close()
@@ -61,17 +62,20 @@ def _check_asked(options: argparse.Namespace, task: str) -> None:
         raise UsageError(f"--std and --quantiles go with regression, and {options.model} predicts classes: --proba")
 
 
-def _predict(forest: Any, chunk: Chunk, options: argparse.Namespace) -> dict[str, pa.Array | np.ndarray]:
+def _predict(
+    forest: Any, target: Target, chunk: Chunk, options: argparse.Namespace
+) -> dict[str, pa.Array | np.ndarray]:
     """The columns of the output for some rows."""
     columns: dict[str, pa.Array | np.ndarray] = dict(chunk.kept)
-    if options.proba:
+    if target.classes is not None:
         shares = forest.predict_proba(chunk.X)
-        columns[PREDICTION] = _plain(forest.classes_[shares.argmax(axis=1)])
-        columns |= {f"p({label})": shares[:, k] for k, label in enumerate(forest.classes_.tolist())}
+        columns[PREDICTION] = _plain(target.names[shares.argmax(axis=1)])
+        if options.proba:
+            columns |= {f"p({label})": shares[:, k] for k, label in enumerate(target.classes)}
     elif options.std:
         columns[PREDICTION], columns["std"] = forest.predict(chunk.X, return_std=True)
     else:
-        columns[PREDICTION] = _plain(forest.predict(chunk.X))
+        columns[PREDICTION] = forest.predict(chunk.X)
     if options.quantiles:
         values = forest.predict_quantiles(chunk.X, list(options.quantiles))
         columns |= {f"q{share:g}": values[:, k] for k, share in enumerate(options.quantiles)}
