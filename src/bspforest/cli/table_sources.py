@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, BinaryIO
@@ -36,14 +36,15 @@ class TableSource:
     def share_read(self) -> float | None:
         return self._rows / self._total if self._total else None
 
-    def sample(self, n: int) -> tuple[dict[str, str], dict[str, pa.Array]]:
+    def sample(self, n: int, drop: Sequence[str] = ()) -> tuple[dict[str, str], dict[str, pa.Array]]:
         rows = 0
         while rows < n and (batch := next(self._batches, None)) is not None:
             self._held.append(batch)
             rows += len(batch)
         if not rows:
             raise CommandError(f"{self.name} has no rows")
-        merged = {name: _merge(name, [batch.column(name) for batch in self._held]) for name in self.columns}
+        names = [name for name in self.columns if name not in drop]
+        merged = {name: _merge(name, [batch.column(name) for batch in self._held]) for name in names}
         return {name: kind for name, (kind, _) in merged.items()}, {name: v[:n] for name, (_, v) in merged.items()}
 
     def read(self, kinds: dict[str, str]) -> Iterator[Part]:
