@@ -45,16 +45,35 @@ def encode(encoder, table, borders):
 def test_gaps_are_filled_by_the_mean_above_whatever_the_chunks():
     table = make_table(300, 0)
     encoder = Encoder.fit(part(table, 0, 50), KINDS)
+    first = encoder.columns[0].mean
     X = encode(encoder, table, [0, 300])
     size = table["size"].to_pylist()
     for i, value in enumerate(size):
         above = [v for v in size[:i] if v is not None]
-        expected = value if value is not None else np.mean(above) if above else encoder.columns[0].start
+        expected = value if value is not None else np.mean(above) if above else first
         assert X[i, 0] == pytest.approx(expected, rel=1e-12)
         assert X[i, 1] == (value is None)
     np.testing.assert_allclose(
         encode(Encoder.fit(part(table, 0, 50), KINDS), table, [0, 1, 7, 120, 300]), X, rtol=1e-12
     )
+
+
+@pytest.mark.parametrize("size", [1e308, np.finfo(float).max])
+def test_numbers_whose_sum_overflows_have_a_mean(size):
+    values = np.array([size, size, np.nan, size, size, np.nan] * 50)
+    table = {"x": pa.array(values, from_pandas=True), "whole": pa.array(np.full(300, -size))}
+    encoder = Encoder.fit(table, {"x": "number", "whole": "number"})
+    X = encode(encoder, table, [0, 1, 100, 300])
+    np.testing.assert_allclose(X[:, [0, 2]], np.tile([size, -size], (300, 1)), rtol=1e-12)
+    content = json.loads(json.dumps(encoder.to_json(), allow_nan=False))
+    assert [column["mean"] for column in content] == [pytest.approx(size), pytest.approx(-size)]
+    assert [column["count"] for column in content] == [200, 300]
+
+
+def test_other_fields_are_refused():
+    content = Encoder.fit({"x": pa.array([1.0])}, {"x": "number"}).to_json()
+    with pytest.raises(TypeError, match="total"):
+        Encoder.from_json([{**content[0], "total": 1.0}])
 
 
 def test_going_on_from_json_is_going_on():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -79,6 +80,23 @@ def test_any_failure_says_what_is_saved(run, tmp_path):
     options = ("--target", "y", "--trees", 2, "--chunk-rows", 50, "--model", tmp_path / "m.bsp")
     code, _, err = run("learn", data, *options)
     assert code == 1 and f"50 rows of {data} are learned and saved" in err and "overflows" in err
+
+
+def test_huge_numbers_can_be_saved(run, tmp_path):
+    data = write_rows(tmp_path / "d.csv", [f"{1e308 + k * 1e305},{'' if k % 9 else k},{k / 8}" for k in range(60)])
+    model = tmp_path / "m.bsp"
+    command = ("learn", data, "--target", "y", "--model", model, "--trees", 2, "--chunk-rows", 20)
+    code, _, err = run(*command, "--checkpoint-rows", 20)
+    assert (code, err) == (0, "")
+    assert run("predict", model, data)[0] == 0
+
+
+def test_a_model_that_cannot_be_saved(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("bspforest._header.LARGEST_HEADER", 1_000)
+    data = write_rows(tmp_path / "d.csv", GOOD)
+    code, _, err = run("learn", data, "--target", "y", "--model", tmp_path / "m.bsp", "--trees", 2)
+    assert code == 1 and "Nothing is saved: no model is written" in err
+    assert re.search(r"the model could not be saved: .* at most 1,000 can be held", err)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

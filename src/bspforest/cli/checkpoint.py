@@ -42,6 +42,8 @@ class Checkpoints:
             self._writing = extra
         except MemoryError:  # for the copy; without one it is slower, and safe
             self.finish(forest, extra)
+        except ValueError as error:
+            raise CommandError(f"a checkpoint could not be saved: {error}") from error
         self._since, self._last = 0, time.monotonic()
 
     def finish(self, forest: Any, extra: dict[str, Any]) -> None:
@@ -50,7 +52,7 @@ class Checkpoints:
         try:
             persistence.save(forest, self._saver.path, extra=extra)
             self.saved = extra
-        except (OSError, MemoryError) as error:
+        except (OSError, MemoryError, ValueError) as error:
             raise CommandError(f"the model could not be saved: {error}") from error
 
     def settle(self) -> bool:
