@@ -106,6 +106,25 @@ def test_prediction_leaves_the_means_alone():
     assert X[gap, 0] == pytest.approx(np.mean(known))
 
 
+def test_means_are_taken_anew_over_the_rows_left(monkeypatch):
+    """As if the others had never been learned; only gaps without a column that says so count as numbers."""
+    monkeypatch.setattr("bspforest.cli.encoding.BLOCK", 30)
+    table = make_table(200, 3)
+    encoder = Encoder.fit(part(table, 0, 50), KINDS)
+    X = encode(encoder, table, [0, 100, 200])
+    before = X.copy()
+    encoder.recount(X[120:])
+    np.testing.assert_array_equal(X, before)
+    size = [v for v in table["size"][120:].to_pylist() if v is not None]
+    whole, flag = (values[120:].to_numpy(zero_copy_only=False) for values in (table["whole"], table["flag"]))
+    found = {column["name"]: column for column in encoder.to_json()}
+    assert [found[name]["count"] for name in ("size", "whole", "flag")] == [len(size), 80, 80]
+    expected = [np.mean(size), whole.mean(), flag.mean()]
+    assert [found[name]["mean"] for name in ("size", "whole", "flag")] == pytest.approx(expected, rel=1e-12)
+    encoder.recount(X[:0])
+    assert [(column["count"], column["mean"]) for column in encoder.to_json()] == [(0, 0.0)] * 4
+
+
 def test_values_that_come_later():
     encoder = Encoder.fit(
         {"t": pa.array(["a", "b", None]), "x": pa.array([1.0, 2.0, 3.0])}, {"t": "text", "x": "number"}

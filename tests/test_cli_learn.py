@@ -12,6 +12,7 @@ import pytest
 import bspforest
 from bspforest import BSPForestClassifier, BSPForestRegressor
 from bspforest.cli.main import main
+from bspforest.persistence import load_with_extra
 
 
 @pytest.fixture
@@ -153,3 +154,26 @@ def test_the_same_options_go_on(run, tmp_path):
     assert code == 0 and "Nothing new" in out
     code, _, err = run(*command, "--number", "a")
     assert code == 2 and "with 'a' as text" in err
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Forgetting
+
+
+def test_forgotten_rows_are_not_in_the_means(run, tmp_path):
+    """What is left beside the forest is what a model has that never saw them, and gaps are filled accordingly."""
+    rows = [f"{'' if k % 5 == 4 else k % 7},{k % 2},{k / 8}" for k in range(50)]
+    odd = [f"{1e6 + k},1,{k}" for k in range(10)]
+    data, model, plain = tmp_path / "d.csv", tmp_path / "m.bsp", tmp_path / "plain.bsp"
+    options = ("--target", "y", "--trees", 2, "--model")
+    assert run("learn", write_rows(data, rows + odd), *options, model)[0] == 0
+    assert run("forget", model, "--ids", "50-59")[0] == 0
+    assert run("learn", write_rows(tmp_path / "less.csv", rows), *options, plain)[0] == 0
+    left, expected = (load_with_extra(path)[1]["command"]["columns"] for path in (model, plain))
+    for column, other in zip(left, expected, strict=True):
+        assert column == {**other, "mean": pytest.approx(other["mean"], rel=1e-12)}
+    code, out, _ = run("learn", write_rows(data, rows + odd), *options[:2], "--model", model, "--resume")
+    assert code == 0 and "Nothing new" in out
+    X = np.arange(40.0).reshape(20, 2)  # a model without notes has nothing to take anew
+    BSPForestRegressor(2, random_state=0).fit(X, X[:, 0]).save(tmp_path / "python.bsp")
+    assert run("forget", tmp_path / "python.bsp", "--ids", "3")[0] == 0

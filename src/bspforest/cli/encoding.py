@@ -16,6 +16,7 @@ from .arrow import pa, pc
 from .columns import DATE, INTEGER, NUMBER, TEXT, convert
 from .errors import CommandError
 
+BLOCK = 65_536  # rows
 LARGEST = np.finfo(np.float64).max
 MAX_CATEGORIES = 32  # of a text column that get a column of their own
 
@@ -162,6 +163,19 @@ class Encoder:
         means = np.where(counts > 0, _mean(totals, np.maximum(counts, 1) * share), self._means)
         X[:, self._places] = np.where(missing, means, numbers)
         self._counts, self._means = counts[-1], means[-1]
+
+    def recount(self, rows: np.ndarray) -> None:
+        """Take the means anew, over rows as a forest holds them: the mean of a column without numbers is 0 then.
+
+        A gap is known by the column that says so. Where there is none, what it was filled with counts as a number.
+        """
+        self._counts[:], self._means[:] = 0, 0.0
+        for start in range(0, len(rows), BLOCK):
+            X = rows[start : start + BLOCK].copy()
+            for column, place in zip(self._numeric, self._places, strict=True):
+                if column.indicator:
+                    X[X[:, place + 1] == 1.0, place] = np.nan
+            self.fill(X)
 
 
 def _share(count: int) -> float:

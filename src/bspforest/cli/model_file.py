@@ -96,6 +96,10 @@ def run_forget(options: argparse.Namespace) -> int:
     ids = _parse_ids(options)
     forest, extra = persistence.load_with_extra(options.model)
     forest.forget(ids)
+    if extra and KEY in extra:
+        encoder = parse_record(extra, options.model).make_encoder()
+        encoder.recount(forest._forest.held_rows())
+        extra[KEY]["columns"] = encoder.to_json()
     persistence.save(forest, where, extra=extra)
     print(f"{len(ids):,} rows forgotten, {forest.n_samples_:,} held: {where}")
     return 0

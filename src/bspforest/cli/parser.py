@@ -318,7 +318,10 @@ def _add_forget(commands) -> argparse.ArgumentParser:
         "FILE (--ids A,B-C,... | --ids-from FILE) [-o OUT]",
         "remove rows from a model, exactly",
         "What is left is distributed as if the rows had never been learned. Rows are counted from 0 in the\n"
-        "order in which they were learned; rows that were skipped as malformed do not count.",
+        "order in which they were learned; rows that were skipped as malformed do not count.\n\n"
+        "The means that fill gaps are taken anew over the rows left. The encoding stays as it was settled when\n"
+        "learning began: names of categories and classes that only forgotten rows had are still in the file.\n"
+        "So are the means with which gaps in other rows were filled, and a checksum of all rows, for --resume.",
         "  bspforest forget delay.bsp --ids 3,17,100-199\n  bspforest forget delay.bsp --ids-from rows.txt -o smaller.bsp",
     )
     parser.add_argument("model", type=Path, metavar="FILE", help="the model, changed in place unless -o is given")

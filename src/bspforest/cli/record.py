@@ -67,7 +67,7 @@ def parse_record(extra: dict[str, Any] | None, path: Path) -> Record:
     try:
         record = Record(**content)
         record.make_encoder(), record.make_target()
-    except (TypeError, KeyError, ValueError) as error:
+    except (TypeError, KeyError, ValueError, OverflowError) as error:
         raise CommandError(f"{path}: the notes of the command are not complete: {error}") from None
     return record
 
