@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
     learner = _continue(options) if exists and not options.overwrite else _begin(options)
     seconds = options.checkpoint_seconds or (None if options.checkpoint_rows else SECONDS)
     checkpoints = Checkpoints(options.model, options.checkpoint_rows, seconds)
-    compile_kernels()
+    compile_kernels(learner.forest.window)
     begun = time.perf_counter()
     with _terminable() as terminated:
         try:

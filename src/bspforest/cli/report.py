@@ -19,15 +19,21 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#6
 _BARS = "▁▂▃▄▅▆▇█"
 
 
-def compile_kernels() -> None:
-    """Have the kernels compiled before any clock starts, and say so if it takes long: half a minute, once on a machine."""
+def compile_kernels(window: int | None = None) -> None:
+    """Have the kernels that learn and predict compiled before any clock starts, and with a window those that forget.
+
+    It says so if it takes long: half a minute, once on a machine.
+    """
     notice = threading.Timer(
         1.5, print, ["Compiling the kernels, once on a machine ..."], {"file": sys.stderr, "flush": True}
     )
     notice.start()
     try:
         X = np.arange(40.0).reshape(20, 2) % 7
-        BSPForestRegressor(1).fit(X, X[:, 0]).partial_fit(X, X[:, 0]).partial_fit(X[:1], X[:1, 0]).predict(X)
+        forest = BSPForestRegressor(1).fit(X, X[:, 0]).partial_fit(X, X[:, 0]).partial_fit(X[:1], X[:1, 0])
+        if window is not None:
+            forest.forget([0])
+        forest.predict(X)
     finally:
         notice.cancel()
 
@@ -47,13 +53,13 @@ class Ticker:
     def begin(self) -> None:
         """Say why nothing moves yet."""
         if self._enabled and self._terminal:
-            self._stream.write("\rstarting; on the first use on a machine, kernels are compiled ...\033[K")
+            self._stream.write("\rwaiting for the first rows ...\033[K")
             self._stream.flush()
             self._open = True
 
     def show(self, rows: int, share: float | None, note: Callable[[], str] = str) -> None:
         """This many rows are done. ``note`` is only asked when it is shown."""
-        if self._rows_at_start is None:  # the first chunk may be slow: kernels compile
+        if self._rows_at_start is None:  # the first chunk may be slow: a pipe starts late, `predict` compiles kernels
             self._rows_at_start, self._start = rows, time.monotonic()
         now = time.monotonic()
         if self._enabled and now - self._drawn >= self._interval:
