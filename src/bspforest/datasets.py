@@ -213,6 +213,26 @@ def make_friedman(
 
     f(x) = 10 sin(π x1 x2) + 20 (x3 - 1/2)² + 10 x4 + 5 x5; J. H. Friedman, Annals of Statistics 19 (1991).
 
+    Parameters
+    ----------
+    n : int
+        Rows, at least 1.
+    d : int, default=5
+        Features, at least 5; those after the fifth do not matter.
+    noise : float, default=1.0
+        Standard deviation of the noise in the labels.
+    random_state : int, RandomState or None
+        An int gives the same rows and noise each time.
+
+    Returns
+    -------
+    X : ndarray of shape (n, d)
+        Uniform in [0, 1).
+    y : ndarray of shape (n,)
+        The true function with noise.
+    truth : ndarray of shape (n,)
+        The true function, f(X).
+
     Examples
     --------
     >>> from bspforest.datasets import make_friedman
@@ -233,6 +253,24 @@ def make_oblique_sine(
     """f(x) = 10 sin(π x1 x2) in the unit square: rows, labels with normal noise, and the true function.
 
     The paper's example for the efficiency of oblique cuts.
+
+    Parameters
+    ----------
+    n : int
+        Rows, at least 1.
+    noise : float, default=0.2
+        Standard deviation of the noise in the labels.
+    random_state : int, RandomState or None
+        An int gives the same rows and noise each time.
+
+    Returns
+    -------
+    X : ndarray of shape (n, 2)
+        Uniform in [0, 1).
+    y : ndarray of shape (n,)
+        The true function with noise.
+    truth : ndarray of shape (n,)
+        The true function, f(X).
 
     Examples
     --------

@@ -14,14 +14,14 @@ from .. import __version__
 from .errors import CommandError, UsageError
 from .models import Forest, Runner, make_baseline
 from .options import data_options, make_parameters
-from .report import Ticker, compile_kernels, draw_bars, draw_curves, format_number, format_table
+from .report import Ticker, check_picture, compile_kernels, draw_bars, draw_curves, format_number, format_table
 from .stream import Stream, start_stream
 
 
 def _check_outputs(options: argparse.Namespace) -> None:
     """Errors about files that are written at the end, before anything is read."""
-    if options.plot and Path(options.plot).suffix not in (".png", ".svg", ".pdf"):
-        raise UsageError(f"--plot {options.plot}: the name of a .png, .svg or .pdf file is expected")
+    if options.plot:
+        check_picture(options.plot, "--plot")
     if options.json and options.json != "-" and not Path(options.json).absolute().parent.is_dir():
         raise UsageError(f"--json {options.json}: there is no folder {Path(options.json).parent}")
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import persistence
-from .errors import CommandError, UsageError
+from .errors import NoMatplotlib, UsageError
 from .record import KEY, Record, load_model, parse_record
 from .report import format_number
 
@@ -138,7 +138,7 @@ def run_plot(options: argparse.Namespace) -> int:
     try:
         import matplotlib
     except ImportError as error:
-        raise CommandError(f"a picture needs matplotlib ({error}): pip install 'bspforest[cli]'") from None
+        raise NoMatplotlib(error) from None
     matplotlib.use("Agg")
     from ..plotting import SurfaceDisplay
 
