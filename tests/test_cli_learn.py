@@ -11,6 +11,7 @@ import pytest
 
 import bspforest
 from bspforest import BSPForestClassifier, BSPForestRegressor
+from bspforest.cli.checkpoint import Checkpoints
 from bspforest.cli.main import main
 from bspforest.persistence import load_with_extra
 
@@ -98,6 +99,22 @@ def test_a_model_that_cannot_be_saved(run, tmp_path, monkeypatch):
     code, _, err = run("learn", data, "--target", "y", "--model", tmp_path / "m.bsp", "--trees", 2)
     assert code == 1 and "Nothing is saved: no model is written" in err
     assert re.search(r"the model could not be saved: .* at most 1,000 can be held", err)
+
+
+def test_a_failed_checkpoint_is_made_up_for(tmp_path):
+    """The folder is away while a checkpoint is written, and there again at the end."""
+    folder, away = tmp_path / "here", tmp_path / "away"
+    folder.mkdir()
+    X = np.random.default_rng(0).random((60, 2))
+    forest = BSPForestRegressor(2, random_state=0).fit(X, X[:, 0])
+    checkpoints = Checkpoints(folder / "m.bsp", 10, None)
+    checkpoints.finish(forest, {"n": 1})
+    folder.rename(away)
+    checkpoints.start(forest, {"n": 2})
+    assert not checkpoints.settle()
+    away.rename(folder)
+    checkpoints.finish(forest, {"n": 3})
+    assert load_with_extra(folder / "m.bsp")[1] == {"n": 3}
 
 
 # ----------------------------------------------------------------------------------------------------------------------

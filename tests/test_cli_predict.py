@@ -88,7 +88,7 @@ def test_places_that_cannot_be_written(models, run, tmp_path):
 
 
 def test_nothing_is_left_of_an_output_that_fails(models, run, tmp_path):
-    """Neither of this run, which fails, nor of one that was killed; the file that was there stays, under its permissions."""
+    """Neither of this run nor of one that was killed; the file that was there stays, and keeps its permissions."""
     folder, data = tmp_path / "out", tmp_path / "d.csv"
     folder.mkdir()
     out = folder / "p.csv"

@@ -21,7 +21,8 @@ from bspforest.cli.report import Ticker
 
 def compiled():
     modules = [vars(module) for name, module in sys.modules.items() if name.startswith("bspforest.")]
-    return {(name, len(f.overloads)) for m in modules for name, f in m.items() if isinstance(f, Dispatcher) and f.overloads}
+    kernels = {name: f for module in modules for name, f in module.items() if isinstance(f, Dispatcher)}
+    return {(name, len(kernel.overloads)) for name, kernel in kernels.items() if kernel.overloads}
 
 begin = Ticker.begin
 Ticker.begin = lambda self: (begin(self), before.update(compiled()))

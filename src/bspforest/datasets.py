@@ -1,9 +1,9 @@
 """The datasets of the paper's experiments, read from a folder of yours or fetched from OpenML.
 
-A loader looks for its file in ``data_home``, else in the folder named by the environment variable ``BSPFOREST_DATA``. The file is a
-numpy archive (``numpy.savez``) with ``X``, ``y``, ``feature_names`` and perhaps ``class_names``, ``n_train`` and ``origin``. If
-there is none, the classification sets are fetched from OpenML by scikit-learn, which keeps them in its own cache; of
-the others the error says what to put where.
+A loader looks for its file in ``data_home``, else in the folder named by the environment variable ``BSPFOREST_DATA``.
+The file is a numpy archive (``numpy.savez``) with ``X``, ``y``, ``feature_names`` and perhaps ``class_names``,
+``n_train`` and ``origin``. If there is none, the classification sets are fetched from OpenML by scikit-learn, which
+keeps them in its own cache; of the others the error says what to put where.
 
 The simulated sets, `make_friedman` and `make_oblique_sine`, need no file.
 """
@@ -155,13 +155,14 @@ _RETURNS = """
 
     Returns
     -------
-    Bunch with ``data``, ``target``, ``feature_names``, ``target_names``, ``n_train`` (the first so many rows are the official
-    training part; None if there is none, or if the copy is not in the official order) and ``DESCR``; or ``(data, target)``.
+    Bunch with ``data``, ``target``, ``feature_names``, ``target_names``, ``n_train`` (the first so many rows are the
+    official training part; None if there is none, or if the copy is not in the official order) and ``DESCR``; or
+    ``(data, target)``.
     """
 
 
 def load_satimage(*, data_home: str | os.PathLike | None = None, return_X_y: bool = False) -> Any:
-    """Statlog Landsat: the soil seen by a satellite, 6,435 × 36, six classes. UCI; OpenML 182 (which has 6,430 rows)."""
+    """Statlog Landsat: the soil seen by a satellite, 6,435 × 36, six classes. UCI; OpenML 182 (with 6,430 rows)."""
     return _load("satimage", data_home, return_X_y)
 
 

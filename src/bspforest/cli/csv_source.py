@@ -1,7 +1,8 @@
 """Reading CSV in blocks, with the line number of everything that is wrong.
 
-The file is cut into blocks at the ends of records, and pyarrow parses each block by itself. So a row's line can be found by
-looking at one block, with blank lines and quoted line breaks counted; pyarrow's own reader counts records, without them.
+The file is cut into blocks at the ends of records, and pyarrow parses each block by itself. So a row's line can be
+found by looking at one block, with blank lines and quoted line breaks counted; pyarrow's own reader counts records,
+without them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``bspforest demo``: a forest that learns as it predicts, on a simulated stream, beside a Mondrian and a batch forest.
 
-The stream is Friedman's function of five features among eight. Every row is first predicted, then learned. A batch random
-forest, refitted from time to time on all rows so far, shows what is lost by learning each row only once.
+The stream is Friedman's function of five features among eight. Every row is first predicted, then learned. A batch
+random forest, refitted from time to time on all rows so far, shows what is lost by learning each row only once.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
     refit = options.rows // 5
     runners = [
         Runner("BSP forest, online", BSPForestRegressor(**shared)),
-        # Pair cuts come d - 1 = 7 times as fast as axis cuts; with this scale the two forests have about as many leaves.
+        # Pair cuts come d - 1 = 7 times as fast as axis cuts; so the two forests have about as many leaves.
         Runner("Mondrian forest, online", BSPForestRegressor(cuts="axes", budget_scale=7, **shared)),
         Runner(f"random forest, refitted every {refit:,} rows", RandomForestRegressor(n_jobs=-1, **shared), refit),
     ]

@@ -1,8 +1,8 @@
 """Columns of a table as numbers for a forest; settled on the first rows, and kept with the model.
 
-Numbers and booleans are taken as they are. A text column becomes one column of 0 and 1 for each of its frequent values in the
-first rows, and one for all others. A missing number is replaced by the mean of the numbers before it; where the first rows have any
-missing, a column of 0 and 1 says which were.
+Numbers and booleans are taken as they are. A text column becomes one column of 0 and 1 for each of its frequent values
+in the first rows, and one for all others. A missing number is replaced by the mean of the numbers before it; where the
+first rows have any missing, a column of 0 and 1 says which were.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_CATEGORIES = 32  # of a text column that get a column of their own
 
 @dataclass
 class Column:
-    """How one column is encoded. ``mean``, of the ``count`` numbers learned, fills gaps; before them, that of the first rows."""
+    """How one column is encoded. Gaps are filled by ``mean``: of the ``count`` numbers learned, or of the sample."""
 
     name: str
     kind: str
@@ -179,7 +179,7 @@ class Encoder:
 
 
 def _share(count: int) -> float:
-    """A factor with which so many numbers have a sum, also those near the largest there is. A power of 2 rounds nothing."""
+    """A factor with which so many numbers have a sum, however large they are. A power of 2 rounds nothing."""
     return 0.5 ** int(count).bit_length()
 
 

@@ -99,8 +99,8 @@ def _describe(stream: Stream, runners: list[Runner], seconds: float, options: ar
     window = min(options.score_window, first.n_rows)
     skipped = f", {stream.n_skipped:,} malformed rows skipped" if stream.n_skipped else ""
     lines = [
-        f"{stream.n_rows:,} rows, {len(stream.encoder.names)} features; {first.n_rows:,} predicted and then learned in chunks of "
-        f"{options.chunk_rows:,}{skipped}",
+        f"{stream.n_rows:,} rows, {len(stream.encoder.names)} features; {first.n_rows:,} predicted and then learned in "
+        f"chunks of {options.chunk_rows:,}{skipped}",
         "",
     ]
     header = ["", *first.columns, *first.columns, "seconds"]

@@ -103,7 +103,8 @@ def _check_place(options: argparse.Namespace, exists: bool) -> None:
         raise UsageError(f"--model {path}: there is no folder {path.parent}")
     if exists and not (options.resume or options.append or options.overwrite):
         raise UsageError(
-            f"{path} is there already: --resume goes on with it, --append adds other data to it, --overwrite begins anew"
+            f"{path} is there already: --resume goes on with it, --append adds other data to it, "
+            "--overwrite begins anew"
         )
     if not exists and options.append:
         raise UsageError(f"--append: there is no model {path} to add to")
@@ -164,8 +165,8 @@ def _check_same(
         if value is not None and value != saved[name]:
             option = "--" + name.replace("_", "-")
             raise UsageError(
-                f"{option} {_show(value)}: {options.model} was learned with {option} {_show(saved[name])}, which cannot be "
-                "changed; leave the option out, or --overwrite begins anew"
+                f"{option} {_show(value)}: {options.model} was learned with {option} {_show(saved[name])}, which "
+                "cannot be changed; leave the option out, or --overwrite begins anew"
             )
     _check_kinds(options, {**kinds, target.name: target.kind}, record.dropped)
 
@@ -177,8 +178,8 @@ def _check_kinds(options: argparse.Namespace, kinds: dict[str, str], dropped: li
             check_known(name, [*kinds, *dropped], str(options.model))
             if name not in dropped and kinds[name] != kind:
                 raise UsageError(
-                    f"--{kind} {name}: {options.model} was learned with {name!r} as {kinds[name]}, which cannot be changed; "
-                    "leave the option out, or --overwrite begins anew"
+                    f"--{kind} {name}: {options.model} was learned with {name!r} as {kinds[name]}, which cannot be "
+                    "changed; leave the option out, or --overwrite begins anew"
                 )
 
 

@@ -1,4 +1,4 @@
-"""What a model file keeps beside the forest: the encoding of columns, the target, and how far each source was learned."""
+"""What a model file keeps beside the forest: the encoding of columns, the target, how far each source was learned."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEY, FORMAT = "command", 1
 
 @dataclass
 class Record:
-    """The command's part of a model file. ``sources`` are in the order in which they were learned, the last being the current."""
+    """The command's part of a model file. ``sources`` are in the order in which they were learned, the current last."""
 
     columns: list[dict[str, Any]]
     target: dict[str, Any]

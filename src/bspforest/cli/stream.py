@@ -103,7 +103,10 @@ class Stream:
                 print("skipped: further rows are counted, not shown", file=sys.stderr)
 
     def next(self, n: int, *, learn: bool = True) -> Chunk | None:
-        """The next n rows, fewer only at the end; None after it. ``learn``: their numbers count for the means that fill gaps."""
+        """The next n rows, fewer only at the end; None after it.
+
+        ``learn``: their numbers count for the means that fill gaps.
+        """
         have = sum(map(len, self._waiting))
         while have < n and (more := next(self._parts, None)) is not None:
             if len(more):

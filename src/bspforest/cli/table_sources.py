@@ -155,8 +155,8 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def open_npz(path: Path) -> TableSource:
-    """A NumPy archive: ``X`` (rows by columns, named by ``feature_names`` if that is there) and ``y``; else each array of
-    one dimension is a column. Arrays are read as they are needed, unless X is stored by columns.
+    """A NumPy archive: ``X`` (rows by columns, named by ``feature_names`` if that is there) and ``y``; else each array
+    of one dimension is a column. Arrays are read as they are needed, unless X is stored by columns.
     """
     with ExitStack() as stack:
         archive = stack.enter_context(zipfile.ZipFile(path))
