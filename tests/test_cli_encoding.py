@@ -12,7 +12,7 @@ import pytest
 from bspforest.cli.encoding import Encoder
 from bspforest.cli.errors import CommandError, UsageError
 from bspforest.cli.scores import MOST_POINTS, ClassScores, NumberScores
-from bspforest.cli.target import Target, make_target, parse_classes
+from bspforest.cli.target import Target, make_target, parse_classes, sort_classes
 
 
 def make_table(n: int, seed: int) -> dict[str, pa.Array]:
@@ -45,16 +45,35 @@ def encode(encoder, table, borders):
 def test_gaps_are_filled_by_the_mean_above_whatever_the_chunks():
     table = make_table(300, 0)
     encoder = Encoder.fit(part(table, 0, 50), KINDS)
+    first = encoder.columns[0].mean
     X = encode(encoder, table, [0, 300])
     size = table["size"].to_pylist()
     for i, value in enumerate(size):
         above = [v for v in size[:i] if v is not None]
-        expected = value if value is not None else np.mean(above) if above else encoder.columns[0].start
+        expected = value if value is not None else np.mean(above) if above else first
         assert X[i, 0] == pytest.approx(expected, rel=1e-12)
         assert X[i, 1] == (value is None)
     np.testing.assert_allclose(
         encode(Encoder.fit(part(table, 0, 50), KINDS), table, [0, 1, 7, 120, 300]), X, rtol=1e-12
     )
+
+
+@pytest.mark.parametrize("size", [1e308, np.finfo(float).max])
+def test_numbers_whose_sum_overflows_have_a_mean(size):
+    values = np.array([size, size, np.nan, size, size, np.nan] * 50)
+    table = {"x": pa.array(values, from_pandas=True), "whole": pa.array(np.full(300, -size))}
+    encoder = Encoder.fit(table, {"x": "number", "whole": "number"})
+    X = encode(encoder, table, [0, 1, 100, 300])
+    np.testing.assert_allclose(X[:, [0, 2]], np.tile([size, -size], (300, 1)), rtol=1e-12)
+    content = json.loads(json.dumps(encoder.to_json(), allow_nan=False))
+    assert [column["mean"] for column in content] == [pytest.approx(size), pytest.approx(-size)]
+    assert [column["count"] for column in content] == [200, 300]
+
+
+def test_other_fields_are_refused():
+    content = Encoder.fit({"x": pa.array([1.0])}, {"x": "number"}).to_json()
+    with pytest.raises(TypeError, match="total"):
+        Encoder.from_json([{**content[0], "total": 1.0}])
 
 
 def test_going_on_from_json_is_going_on():
@@ -85,6 +104,25 @@ def test_prediction_leaves_the_means_alone():
     known = [v for v in table["size"].to_pylist() if v is not None]
     gap = table["size"].to_pylist().index(None)
     assert X[gap, 0] == pytest.approx(np.mean(known))
+
+
+def test_means_are_taken_anew_over_the_rows_left(monkeypatch):
+    """As if the others had never been learned; only gaps without a column that says so count as numbers."""
+    monkeypatch.setattr("bspforest.cli.encoding.BLOCK", 30)
+    table = make_table(200, 3)
+    encoder = Encoder.fit(part(table, 0, 50), KINDS)
+    X = encode(encoder, table, [0, 100, 200])
+    before = X.copy()
+    encoder.recount(X[120:])
+    np.testing.assert_array_equal(X, before)
+    size = [v for v in table["size"][120:].to_pylist() if v is not None]
+    whole, flag = (values[120:].to_numpy(zero_copy_only=False) for values in (table["whole"], table["flag"]))
+    found = {column["name"]: column for column in encoder.to_json()}
+    assert [found[name]["count"] for name in ("size", "whole", "flag")] == [len(size), 80, 80]
+    expected = [np.mean(size), whole.mean(), flag.mean()]
+    assert [found[name]["mean"] for name in ("size", "whole", "flag")] == pytest.approx(expected, rel=1e-12)
+    encoder.recount(X[:0])
+    assert [(column["count"], column["mean"]) for column in encoder.to_json()] == [(0, 0.0)] * 4
 
 
 def test_values_that_come_later():
@@ -135,10 +173,22 @@ def test_targets():
     with pytest.raises(UsageError, match="--classes 1,x"):
         parse_classes(target, "1,x")
     target.classes = [1, 2, 3]
-    labels, bad = target.encode(pa.array([3, None, 9, 1]))
+    index, bad = target.encode(pa.array([3, None, 9, 1]))
     assert bad.tolist() == [False, True, True, False]
-    assert labels[~bad].tolist() == [3, 1]
+    assert index[~bad].tolist() == [2, 0] and target.labels.tolist() == [1, 2, 3]
     assert "a new class, 9" in target.explain(9) and "--classes" in target.explain(9)
+
+
+def test_classes_that_are_numbers():
+    target = Target("y", "number", "classification", [1.0, 2.0])
+    assert target.labels.tolist() == [1.0, 2.0]
+    target.classes = [0.5, 2.0]  # scikit-learn takes these for labels of a regression
+    assert target.labels.tolist() == [0, 1] and target.names.tolist() == [0.5, 2.0]
+    values = pa.array([2.0, np.nan, None, np.inf, 0.5])
+    assert sort_classes(values) == [0.5, 2.0]
+    index, bad = target.encode(values)
+    assert index[~bad].tolist() == [1, 0] and bad.tolist() == [False, True, True, True, False]
+    assert "no value" in target.explain(np.nan) and "not finite" in target.explain(np.inf)
 
 
 def test_scores_are_those_of_scikit_learn():

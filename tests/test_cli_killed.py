@@ -80,8 +80,8 @@ def check_same(model: Path, undisturbed: Path) -> None:
 def test_killed_twenty_times(data, undisturbed, children, tmp_path):
     """SIGKILL at random moments; the same command goes on each time, and the result is that of an undisturbed run.
 
-    Shown to fail: with the position of the chunk before in a checkpoint, with the means that fill gaps left out of it, and with
-    a resume that starts one row too early.
+    Shown to fail: with the position of the chunk before in a checkpoint, with the means that fill gaps left out of it,
+    and with a resume that starts one row too early.
     """
     rng = np.random.default_rng(1)
     model = tmp_path / "m.bsp"
@@ -158,7 +158,7 @@ def test_interrupted_while_it_starts():
 
 
 def test_terminated_in_the_background(data, tmp_path):
-    """A shell starts ``bspforest ... &`` with Ctrl-C ignored; SIGTERM ends it all the same, and what is learned is saved."""
+    """A shell starts ``bspforest ... &`` with Ctrl-C ignored; SIGTERM ends it all the same, with all learned saved."""
     model, pipe, log = tmp_path / "m.bsp", tmp_path / "pipe", tmp_path / "log"
     os.mkfifo(pipe)
     with open(log, "wb") as out:

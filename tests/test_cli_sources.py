@@ -232,6 +232,31 @@ def test_folders_whose_columns_change(columns, message, tmp_path):
         read_all(open_source(str(tmp_path)), {"x": "number", "y": "integer"})
 
 
+@pytest.mark.parametrize("n", [2, 100])
+def test_folders_whose_types_and_order_change(n, tmp_path):
+    """The same rows, whether the other files come within the first rows or later."""
+    files = [
+        {"x": pa.array([1, 2]), "t": ["a", "b"], "code": pa.array([7, 8])},
+        {"t": pa.array(["c", None]).dictionary_encode(), "code": ["9", "10"], "x": pa.array([0.5, None])},
+        {
+            "code": pa.array([11], pa.int8()),
+            "x": pa.array([2.5], pa.float32()),
+            "t": pa.array(["d"], pa.large_string()),
+        },
+        {"x": pa.nulls(1), "t": pa.nulls(1), "code": pa.array([12.5])},
+    ]
+    for k, columns in enumerate(files):
+        pq.write_table(pa.table(columns), tmp_path / f"{k}.parquet")
+    source = open_source(str(tmp_path))
+    kinds, first = source.sample(n)
+    assert source.columns == ["x", "t", "code"] and list(map(len, first.values())) == [min(n, 6)] * 3
+    assert n == 2 or kinds == {"x": "number", "t": "text", "code": "number"}
+    rows, rejected = read_all(source, {"x": "number", "t": "text", "code": "number"})
+    assert [row[1] for row in rows] == [1.0, 2.0, 0.5, None, 2.5, None] and not rejected
+    assert [row[2] for row in rows] == ["a", "b", "c", None, "d", None]
+    assert [row[3] for row in rows] == [7, 8, 9, 10, 11, 12.5]
+
+
 def test_files_of_other_kinds(tmp_path):
     with pytest.raises(CommandError, match="folder without Parquet"):
         open_source(str(tmp_path))
@@ -239,6 +264,7 @@ def test_files_of_other_kinds(tmp_path):
     pq.write_table(nested, tmp_path / "nested.parquet")
     with pytest.raises(CommandError, match="--drop x"):
         open_source(str(tmp_path / "nested.parquet")).sample(10)
+    assert open_source(str(tmp_path / "nested.parquet")).sample(10, drop=("x",)) == ({}, {})
     (tmp_path / "short.csv.gz").write_bytes(gzip.compress(as_csv())[:-30])
     with pytest.raises(OSError, match=r"[Tt]runcated"):
         read_all(open_source(str(tmp_path / "short.csv.gz")), TABLE_KINDS)

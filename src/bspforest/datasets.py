@@ -1,9 +1,9 @@
 """The datasets of the paper's experiments, read from a folder of yours or fetched from OpenML.
 
-A loader looks for its file in ``data_home``, else in the folder named by the environment variable ``BSPFOREST_DATA``. The file is a
-numpy archive (``numpy.savez``) with ``X``, ``y``, ``feature_names`` and perhaps ``class_names``, ``n_train`` and ``origin``. If
-there is none, the classification sets are fetched from OpenML by scikit-learn, which keeps them in its own cache; of
-the others the error says what to put where.
+A loader looks for its file in ``data_home``, else in the folder named by the environment variable ``BSPFOREST_DATA``.
+The file is a numpy archive (``numpy.savez``) with ``X``, ``y``, ``feature_names`` and perhaps ``class_names``,
+``n_train`` and ``origin``. If there is none, the classification sets are fetched from OpenML by scikit-learn, which
+keeps them in its own cache; of the others the error says what to put where.
 
 The simulated sets, `make_friedman` and `make_oblique_sine`, need no file.
 """
@@ -155,13 +155,14 @@ _RETURNS = """
 
     Returns
     -------
-    Bunch with ``data``, ``target``, ``feature_names``, ``target_names``, ``n_train`` (the first so many rows are the official
-    training part; None if there is none, or if the copy is not in the official order) and ``DESCR``; or ``(data, target)``.
+    Bunch with ``data``, ``target``, ``feature_names``, ``target_names``, ``n_train`` (the first so many rows are the
+    official training part; None if there is none, or if the copy is not in the official order) and ``DESCR``; or
+    ``(data, target)``.
     """
 
 
 def load_satimage(*, data_home: str | os.PathLike | None = None, return_X_y: bool = False) -> Any:
-    """Statlog Landsat: the soil seen by a satellite, 6,435 × 36, six classes. UCI; OpenML 182 (which has 6,430 rows)."""
+    """Statlog Landsat: the soil seen by a satellite, 6,435 × 36, six classes. UCI; OpenML 182 (with 6,430 rows)."""
     return _load("satimage", data_home, return_X_y)
 
 
@@ -214,6 +215,26 @@ def make_friedman(
 
     f(x) = 10 sin(π x1 x2) + 20 (x3 - 1/2)² + 10 x4 + 5 x5; J. H. Friedman, Annals of Statistics 19 (1991).
 
+    Parameters
+    ----------
+    n : int
+        Rows, at least 1.
+    d : int, default=5
+        Features, at least 5; those after the fifth do not matter.
+    noise : float, default=1.0
+        Standard deviation of the noise in the labels.
+    random_state : int, RandomState or None
+        An int gives the same rows and noise each time.
+
+    Returns
+    -------
+    X : ndarray of shape (n, d)
+        Uniform in [0, 1).
+    y : ndarray of shape (n,)
+        The true function with noise.
+    truth : ndarray of shape (n,)
+        The true function, f(X).
+
     Examples
     --------
     >>> from bspforest.datasets import make_friedman
@@ -234,6 +255,24 @@ def make_oblique_sine(
     """f(x) = 10 sin(π x1 x2) in the unit square: rows, labels with normal noise, and the true function.
 
     The paper's example for the efficiency of oblique cuts.
+
+    Parameters
+    ----------
+    n : int
+        Rows, at least 1.
+    noise : float, default=0.2
+        Standard deviation of the noise in the labels.
+    random_state : int, RandomState or None
+        An int gives the same rows and noise each time.
+
+    Returns
+    -------
+    X : ndarray of shape (n, 2)
+        Uniform in [0, 1).
+    y : ndarray of shape (n,)
+        The true function with noise.
+    truth : ndarray of shape (n,)
+        The true function, f(X).
 
     Examples
     --------

@@ -19,6 +19,8 @@ class Checkpoints:
         self._seconds = seconds
         self._since = 0
         self._last = time.monotonic()
+        self._writing: dict[str, Any] | None = None
+        self.saved: dict[str, Any] | None = None  # the extra of the latest save that is on disk
 
     def due(self, n: int) -> bool:
         """Whether it is time to save, now that n more rows are learned, and the checkpoint before is written.
@@ -37,8 +39,11 @@ class Checkpoints:
         """Save in the background."""
         try:
             self._saver.save(forest, extra)
+            self._writing = extra
         except MemoryError:  # for the copy; without one it is slower, and safe
             self.finish(forest, extra)
+        except ValueError as error:
+            raise CommandError(f"a checkpoint could not be saved: {error}") from error
         self._since, self._last = 0, time.monotonic()
 
     def finish(self, forest: Any, extra: dict[str, Any]) -> None:
@@ -46,20 +51,23 @@ class Checkpoints:
         self.settle()
         try:
             persistence.save(forest, self._saver.path, extra=extra)
-        except (OSError, MemoryError) as error:
+            self.saved = extra
+        except (OSError, MemoryError, ValueError) as error:
             raise CommandError(f"the model could not be saved: {error}") from error
 
     def settle(self) -> bool:
         """Wait until the checkpoint in the background is written; whether it could be."""
         try:
-            self._saver.wait()
-        except (OSError, MemoryError):
+            self.wait()
+        except CommandError:
             return False
         return True
 
     def wait(self) -> None:
         """Until the checkpoint in the background is written; an error if it could not be."""
+        writing, self._writing = self._writing, None
         try:
             self._saver.wait()
         except (OSError, MemoryError) as error:
             raise CommandError(f"a checkpoint could not be saved: {error}") from error
+        self.saved = writing or self.saved

@@ -1,7 +1,7 @@
 """What a column holds: numbers, booleans or text; and how its values become one type.
 
-A column's kind is settled on the first rows of the data. Later values that are not of this kind are *bad*: the row they stand in
-is reported, or skipped.
+A column's kind is settled on the first rows of the data. Later values that are not of this kind are *bad*: the row they
+stand in is reported, or skipped.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ TRUE, FALSE = ["true", "True", "TRUE", "1"], ["false", "False", "FALSE", "0"]
 
 _INTEGER = r"^[+-]?\d{1,18}$"
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?(inf|Inf|INF|infinity|Infinity)$"
-_DATE = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?$|^\d{1,2}/\d{1,2}/\d{2,4}\b|^\d{2}:\d{2}(:\d{2})?$"
+_DATE = (
+    r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?$"
+    r"|^\d{1,2}/\d{1,2}/\d{2,4}\b|^\d{2}:\d{2}(:\d{2})?$"
+)
 
 
 def _is_missing(text: pa.Array) -> pa.Array:

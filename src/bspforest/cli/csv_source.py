@@ -1,7 +1,8 @@
 """Reading CSV in blocks, with the line number of everything that is wrong.
 
-The file is cut into blocks at the ends of records, and pyarrow parses each block by itself. So a row's line can be found by
-looking at one block, with blank lines and quoted line breaks counted; pyarrow's own reader counts records, without them.
+The file is cut into blocks at the ends of records, and pyarrow parses each block by itself. So a row's line can be
+found by looking at one block, with blank lines and quoted line breaks counted; pyarrow's own reader counts records,
+without them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 from .arrow import pa, pa_csv, pc
@@ -122,11 +123,12 @@ class CsvSource:
     # ------------------------------------------------------------------------------------------------------------------
     # Rows
 
-    def sample(self, n: int) -> tuple[dict[str, str], dict[str, pa.Array]]:
+    def sample(self, n: int, drop: Sequence[str] = ()) -> tuple[dict[str, str], dict[str, pa.Array]]:
         parts, rows = [], 0
+        types = {name: pa.binary() for name in self.columns if name not in drop}
         for block, line in self._blocks():
             self._held.append((block, line))
-            parts.append(self._parse(block, {name: pa.binary() for name in self.columns}, []))
+            parts.append(self._parse(block, types, []))
             rows += len(parts[-1])
             if rows >= n:
                 break

@@ -1,30 +1,24 @@
 """``bspforest demo``: a forest that learns as it predicts, on a simulated stream, beside a Mondrian and a batch forest.
 
-The stream is Friedman's function of five features among eight. Every row is first predicted, then learned. A batch random
-forest, refitted from time to time on all rows so far, shows what is lost by learning each row only once.
+The stream is Friedman's function of five features among eight. Every row is first predicted, then learned. A batch
+random forest, refitted from time to time on all rows so far, shows what is lost by learning each row only once.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from pathlib import Path
 
 import numpy as np
 from sklearn.ensemble import RandomForestRegressor
 
 from .. import BSPForestRegressor
 from .._threads import Progress
-from .errors import UsageError
-from .report import compile_kernels
+from ..datasets import make_friedman
+from .errors import NoMatplotlib, UsageError
+from .report import check_picture, compile_kernels, draw_curves
 
-
-def make_stream(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Friedman's function with unit noise, and three features that do not matter."""
-    rng = np.random.default_rng(seed)
-    X = rng.random((n, 8))
-    signal = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3] + 5 * X[:, 4]
-    return X, signal + rng.normal(size=n)
+NOISE = 1.0
 
 
 class Runner:
@@ -51,43 +45,23 @@ class Runner:
     def rmse(self, last: int | None = None) -> float:
         return float(np.sqrt(np.concatenate(self.errors)[-last if last else None :].mean()))
 
-    def curve(self, window: int) -> np.ndarray:
-        """RMSE over the latest ``window`` predictions."""
+    def curve(self, window: int) -> list[tuple[int, float]]:
+        """After how many predictions, the RMSE over the latest ``window`` of them."""
         total = np.concatenate([[0.0], np.cumsum(np.concatenate(self.errors))])
-        return np.sqrt((total[window:] - total[:-window]) / window)
-
-
-def draw(runners: list[Runner], window: int, path: Path) -> None:
-    """The error of each model along the stream."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(8, 4.5), layout="constrained")
-    for runner, colour, style in zip(runners, ("#0072B2", "#E69F00", "#666666"), ("-", "-", "--"), strict=True):
-        curve = runner.curve(window)
-        ax.plot(np.arange(len(curve)) + window, curve, style, color=colour, label=runner.name, linewidth=1.8)
-    ax.axhline(1.0, color="#999999", linewidth=0.8)
-    ax.annotate("noise", (0.995, 1.0), xycoords=("axes fraction", "data"), va="bottom", ha="right", color="#777777")
-    ax.set(xlabel="rows learned", ylabel=f"RMSE of the last {window:,} predictions", title="Predict, then learn")
-    ax.set_ylim(bottom=0.9)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+        return list(enumerate(np.sqrt((total[window:] - total[:-window]) / window), start=window))
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command."""
     if options.rows < 2_000:
         raise UsageError("--rows must be at least 2000")
-    X, y = make_stream(options.rows, seed=0)
+    check_picture(options.output, "--output")
+    X, y, _ = make_friedman(options.rows, 8, noise=NOISE, random_state=0)
     shared = {"n_estimators": options.trees, "random_state": 0}
-    # Pair cuts come d - 1 = 7 times as fast as axis cuts; with this scale the two forests have about as many leaves.
     refit = options.rows // 5
     runners = [
         Runner("BSP forest, online", BSPForestRegressor(**shared)),
+        # Pair cuts come d - 1 = 7 times as fast as axis cuts; so the two forests have about as many leaves.
         Runner("Mondrian forest, online", BSPForestRegressor(cuts="axes", budget_scale=7, **shared)),
         Runner(f"random forest, refitted every {refit:,} rows", RandomForestRegressor(n_jobs=-1, **shared), refit),
     ]
@@ -110,10 +84,12 @@ def run(options: argparse.Namespace) -> int:
     mean, std = runners[0].model.predict(X[-5:], return_std=True)
     shown = ", ".join(f"{m:.1f} ± {s:.1f}" for m, s in zip(mean, std, strict=True))
     print(f"\nThe last five rows, with a standard deviation: {shown}")
+    window = min(1000, options.rows // 4)
+    curves = {runner.name: runner.curve(window) for runner in runners}
     try:
-        draw(runners, min(1000, options.rows // 4), options.output)
-    except ImportError:
-        print("No picture: pip install 'bspforest[cli]' brings matplotlib.")
+        draw_curves(curves, "RMSE", window, "Predict, then learn", options.output, floor=(NOISE, "noise"))
+    except NoMatplotlib as error:  # the table is worth having without it
+        print(f"No picture: {error}")
     else:
         print(f"Picture: {options.output}")
     return 0

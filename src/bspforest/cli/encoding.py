@@ -1,8 +1,8 @@
 """Columns of a table as numbers for a forest; settled on the first rows, and kept with the model.
 
-Numbers and booleans are taken as they are. A text column becomes one column of 0 and 1 for each of its frequent values in the
-first rows, and one for all others. A missing number is replaced by the mean of the numbers before it; where the first rows have any
-missing, a column of 0 and 1 says which were.
+Numbers and booleans are taken as they are. A text column becomes one column of 0 and 1 for each of its frequent values
+in the first rows, and one for all others. A missing number is replaced by the mean of the numbers before it; where the
+first rows have any missing, a column of 0 and 1 says which were.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from .arrow import pa, pc
 from .columns import DATE, INTEGER, NUMBER, TEXT, convert
 from .errors import CommandError
 
+BLOCK = 65_536  # rows
+LARGEST = np.finfo(np.float64).max
 MAX_CATEGORIES = 32  # of a text column that get a column of their own
 
 
 @dataclass
 class Column:
-    """How one column is encoded. ``count`` and ``total`` are of the numbers learned: their mean fills gaps."""
+    """How one column is encoded. Gaps are filled by ``mean``: of the ``count`` numbers learned, or of the sample."""
 
     name: str
     kind: str
     categories: list[str] = field(default_factory=list)
     indicator: bool = False
-    start: float = 0.0  # fills gaps before the first number
+    mean: float = 0.0
     count: int = 0
-    total: float = 0.0
 
     @property
     def names(self) -> list[str]:
@@ -64,7 +65,7 @@ class Encoder:
         self._numeric = [column for column in columns if column.kind != TEXT]
         self._places = [self.names.index(column.name) for column in self._numeric]
         self._counts = np.array([column.count for column in self._numeric], dtype=np.int64)
-        self._totals = np.array([column.total for column in self._numeric], dtype=np.float64)
+        self._means = np.array([column.mean for column in self._numeric], dtype=np.float64)
 
     # ------------------------------------------------------------------------------------------------------------------
     # Made from the first rows, or from a saved model
@@ -84,9 +85,10 @@ class Encoder:
             else:
                 values = _numbers(convert(first[name], kind)[0])
                 known = values[np.isfinite(values)]
-                start = float(known.mean()) if len(known) else 0.0
+                share = _share(len(known))
+                mean = float(_mean((known * share).sum(), max(len(known), 1) * share))
                 kind = NUMBER if kind == INTEGER else kind
-                columns.append(Column(name, kind, indicator=bool(np.isnan(values).any()), start=start))
+                columns.append(Column(name, kind, indicator=bool(np.isnan(values).any()), mean=mean))
         if not columns:
             raise CommandError("no column is left to learn from: the target and dropped columns are all there are")
         return cls(columns)
@@ -98,8 +100,8 @@ class Encoder:
 
     def to_json(self) -> list[dict[str, Any]]:
         """All there is to know, for JSON."""
-        for column, count, total in zip(self._numeric, self._counts, self._totals, strict=True):
-            column.count, column.total = int(count), float(total)
+        for column, count, mean in zip(self._numeric, self._counts, self._means, strict=True):
+            column.count, column.mean = int(count), float(mean)
         return [asdict(column) for column in self.columns]
 
     @property
@@ -145,17 +147,46 @@ class Encoder:
         """
         numbers = X[:, self._places]
         missing = np.isnan(numbers)
-        if not missing.any():
-            if learn:
-                self._counts += len(X)
-                self._totals += numbers.sum(axis=0)
+        gaps = missing.any()
+        if not learn:
+            if gaps:
+                X[:, self._places] = np.where(missing, self._means, numbers)
             return
-        counts = self._counts + np.cumsum(~missing, axis=0) * learn
-        totals = self._totals + np.cumsum(np.where(missing, 0.0, numbers), axis=0) * learn
-        if learn:
-            self._counts, self._totals = counts[-1], totals[-1]
-        means = np.where(counts > 0, totals / np.maximum(counts, 1), [column.start for column in self._numeric])
+        share = _share(self._counts.max(initial=0) + len(X))
+        before = self._means * (self._counts * share)
+        if not gaps:
+            self._counts = self._counts + len(X)
+            self._means = _mean(before + (numbers * share).sum(axis=0), self._counts * share)
+            return
+        counts = self._counts + np.cumsum(~missing, axis=0)
+        totals = before + np.cumsum(np.where(missing, 0.0, numbers * share), axis=0)
+        means = np.where(counts > 0, _mean(totals, np.maximum(counts, 1) * share), self._means)
         X[:, self._places] = np.where(missing, means, numbers)
+        self._counts, self._means = counts[-1], means[-1]
+
+    def recount(self, rows: np.ndarray) -> None:
+        """Take the means anew, over rows as a forest holds them: the mean of a column without numbers is 0 then.
+
+        A gap is known by the column that says so. Where there is none, what it was filled with counts as a number.
+        """
+        self._counts[:], self._means[:] = 0, 0.0
+        for start in range(0, len(rows), BLOCK):
+            X = rows[start : start + BLOCK].copy()
+            for column, place in zip(self._numeric, self._places, strict=True):
+                if column.indicator:
+                    X[X[:, place + 1] == 1.0, place] = np.nan
+            self.fill(X)
+
+
+def _share(count: int) -> float:
+    """A factor with which so many numbers have a sum, however large they are. A power of 2 rounds nothing."""
+    return 0.5 ** int(count).bit_length()
+
+
+def _mean(total: np.ndarray, count: np.ndarray | float) -> np.ndarray:
+    """Their quotient; of numbers near the largest there is, it could be rounded to infinity."""
+    with np.errstate(over="ignore"):
+        return np.clip(total / count, -LARGEST, LARGEST)
 
 
 def _numbers(values: pa.Array) -> np.ndarray:

@@ -20,3 +20,10 @@ class BadRows(CommandError):
 
     def __init__(self, source: str, where: str, why: str) -> None:
         super().__init__(f"{source}, {where}: {why} (--on-error skip leaves such rows out)")
+
+
+class NoMatplotlib(CommandError):
+    """A picture cannot be drawn for want of matplotlib."""
+
+    def __init__(self, error: ImportError) -> None:
+        super().__init__(f"a picture needs matplotlib ({error}): pip install 'bspforest[cli]'")

@@ -10,20 +10,18 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from .. import __version__
 from .errors import CommandError, UsageError
 from .models import Forest, Runner, make_baseline
 from .options import data_options, make_parameters
-from .report import Ticker, compile_kernels, draw_bars, draw_curves, format_number, format_table
+from .report import Ticker, check_picture, compile_kernels, draw_bars, draw_curves, format_number, format_table
 from .stream import Stream, start_stream
 
 
 def _check_outputs(options: argparse.Namespace) -> None:
     """Errors about files that are written at the end, before anything is read."""
-    if options.plot and Path(options.plot).suffix not in (".png", ".svg", ".pdf"):
-        raise UsageError(f"--plot {options.plot}: the name of a .png, .svg or .pdf file is expected")
+    if options.plot:
+        check_picture(options.plot, "--plot")
     if options.json and options.json != "-" and not Path(options.json).absolute().parent.is_dir():
         raise UsageError(f"--json {options.json}: there is no folder {Path(options.json).parent}")
 
@@ -43,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     to_table = options.json != "-"
     if to_table:
         print("\n".join(notes), flush=True)
-    compile_kernels()
+    compile_kernels(options.window)
     begun = time.perf_counter()
     interrupted = False
     try:
@@ -77,15 +75,13 @@ def _run_stream(stream: Stream, runners: list[Runner], options: argparse.Namespa
     ticker = Ticker(options.progress)
     ticker.begin()
     scores = runners[0].scores
-    labels = stream.target.labels if stream.target is not None and stream.target.classes else None
     left = options.max_rows or math.inf
     first = True
     try:
         while left > 0 and (chunk := stream.next(int(min(options.chunk_rows, left)))) is not None:
             assert chunk.y is not None
-            y = chunk.y if labels is None else np.searchsorted(labels, chunk.y)
             for runner in runners:
-                runner.step(chunk.X, y, first=first)
+                runner.step(chunk.X, chunk.y, first=first)
             first = False
             left -= len(chunk)
             ticker.show(
@@ -103,8 +99,8 @@ def _describe(stream: Stream, runners: list[Runner], seconds: float, options: ar
     window = min(options.score_window, first.n_rows)
     skipped = f", {stream.n_skipped:,} malformed rows skipped" if stream.n_skipped else ""
     lines = [
-        f"{stream.n_rows:,} rows, {len(stream.encoder.names)} features; {first.n_rows:,} predicted and then learned in chunks of "
-        f"{options.chunk_rows:,}{skipped}",
+        f"{stream.n_rows:,} rows, {len(stream.encoder.names)} features; {first.n_rows:,} predicted and then learned in "
+        f"chunks of {options.chunk_rows:,}{skipped}",
         "",
     ]
     header = ["", *first.columns, *first.columns, "seconds"]

@@ -15,13 +15,13 @@ from typing import Any
 from .. import BSPForestClassifier, BSPForestRegressor
 from .._file import remove_stale
 from .._threads import undivided
-from ..persistence import read_header
 from .checkpoint import Checkpoints
+from .columns import NUMBER, TEXT
 from .errors import CommandError, UsageError
 from .options import FOREST, check_jobs, data_options, make_parameters
-from .record import Record, load_model
+from .record import KEY, Record, load_model
 from .report import Ticker, compile_kernels
-from .stream import Stream, continue_stream, start_stream
+from .stream import Stream, check_known, continue_stream, start_stream
 from .target import Target, parse_classes
 
 CHUNK = 1_000
@@ -43,10 +43,11 @@ class Learner:
         if chunk is None:
             return 0
         with undivided():  # rows are learned and noted as such, or neither
-            if self.target.classes is not None and not hasattr(self.forest, "classes_"):
-                self.forest.partial_fit(chunk.X, chunk.y, classes=self.target.labels)
-            else:
+            if self.target.classes is None:
                 self.forest.partial_fit(chunk.X, chunk.y)
+            else:
+                labels, first = self.target.labels, not hasattr(self.forest, "classes_")
+                self.forest.partial_fit(chunk.X, labels[chunk.y], classes=labels if first else None)
             self.extra = self.record.to_extra(self.stream)
             self.n_learned += len(chunk)
             self.unsaved = True
@@ -78,16 +79,16 @@ def run(options: argparse.Namespace) -> int:
     learner = _continue(options) if exists and not options.overwrite else _begin(options)
     seconds = options.checkpoint_seconds or (None if options.checkpoint_rows else SECONDS)
     checkpoints = Checkpoints(options.model, options.checkpoint_rows, seconds)
-    compile_kernels()
+    compile_kernels(learner.forest.window)
     begun = time.perf_counter()
     with _terminable() as terminated:
         try:
             learner.learn_all(checkpoints, Ticker(options.progress))
         except KeyboardInterrupt:
-            print(f"bspforest: interrupted. {_describe_saved(learner, options)}", file=sys.stderr)
+            print(f"bspforest: interrupted. {_describe_saved(learner, checkpoints, options)}", file=sys.stderr)
             return 128 + signal.SIGTERM if terminated else 130
-        except CommandError:
-            print(f"bspforest: {_describe_saved(learner, options)}", file=sys.stderr)
+        except Exception:
+            print(f"bspforest: {_describe_saved(learner, checkpoints, options)}", file=sys.stderr)
             raise
     _describe(learner, options, time.perf_counter() - begun)
     return 0
@@ -102,7 +103,8 @@ def _check_place(options: argparse.Namespace, exists: bool) -> None:
         raise UsageError(f"--model {path}: there is no folder {path.parent}")
     if exists and not (options.resume or options.append or options.overwrite):
         raise UsageError(
-            f"{path} is there already: --resume goes on with it, --append adds other data to it, --overwrite begins anew"
+            f"{path} is there already: --resume goes on with it, --append adds other data to it, "
+            "--overwrite begins anew"
         )
     if not exists and options.append:
         raise UsageError(f"--append: there is no model {path} to add to")
@@ -112,9 +114,11 @@ def _begin(options: argparse.Namespace) -> Learner:
     """A new forest at the beginning of a stream."""
     parameters = make_parameters(options)
     stream, notes = start_stream(data_options(options), options.target, options.task, options.classes)
-    print("\n".join(notes), flush=True)
     target = stream.target
     assert target is not None
+    if target.has_fractions:
+        notes.append("Classes are not whole numbers: in Python, the model knows them by their index")
+    print("\n".join(notes), flush=True)
     forest = (BSPForestRegressor if target.classes is None else BSPForestClassifier)(**parameters)
     record = Record(
         columns=stream.encoder.to_json(),
@@ -157,16 +161,26 @@ def _check_same(
         saved["drop"], given["drop"] = sorted(record.dropped), sorted(options.drop)
     if options.classes is not None and target.classes is not None:
         saved["classes"], given["classes"] = target.classes, parse_classes(target, options.classes)
-    for kind in ("text", "number"):
-        saved |= {f"{kind} {name}": kind for name in getattr(options, kind)}
-        given |= {f"{kind} {name}": kinds.get(name) for name in getattr(options, kind)}
     for name, value in given.items():
         if value is not None and value != saved[name]:
             option = "--" + name.replace("_", "-")
             raise UsageError(
-                f"{option} {_show(value)}: {options.model} was learned with {option} {_show(saved[name])}, which cannot be "
-                "changed; leave the option out, or --overwrite begins anew"
+                f"{option} {_show(value)}: {options.model} was learned with {option} {_show(saved[name])}, which "
+                "cannot be changed; leave the option out, or --overwrite begins anew"
             )
+    _check_kinds(options, {**kinds, target.name: target.kind}, record.dropped)
+
+
+def _check_kinds(options: argparse.Namespace, kinds: dict[str, str], dropped: list[str]) -> None:
+    """An error if a column is to be read as another kind than the one that was saved."""
+    for kind in (TEXT, NUMBER):
+        for name in getattr(options, kind):
+            check_known(name, [*kinds, *dropped], str(options.model))
+            if name not in dropped and kinds[name] != kind:
+                raise UsageError(
+                    f"--{kind} {name}: {options.model} was learned with {name!r} as {kinds[name]}, which cannot be "
+                    "changed; leave the option out, or --overwrite begins anew"
+                )
 
 
 def _show(value: Any) -> str:
@@ -227,11 +241,14 @@ def _terminable() -> Iterator[list[int]]:
         signal.signal(signal.SIGINT, interrupt)
 
 
-def _describe_saved(learner: Learner, options: argparse.Namespace) -> str:
-    if not options.model.exists():
-        return "Nothing was learned, and no model is written."
-    n = read_header(options.model)["extra"]["command"]["sources"][-1]["rows"]
-    return f"{n:,} rows of {learner.stream.source.name} are learned and saved in {options.model}; --resume goes on after them."
+def _describe_saved(learner: Learner, checkpoints: Checkpoints, options: argparse.Namespace) -> str:
+    """What this run has left in the model file; what was there before is not looked at."""
+    sources = checkpoints.saved[KEY]["sources"] if checkpoints.saved else learner.record.sources
+    rows = sources[-1].get("rows", 0)  # before the first save, only a run that resumes has any
+    if rows:
+        name = learner.stream.source.name
+        return f"{rows:,} rows of {name} are learned and saved in {options.model}; --resume goes on after them."
+    return f"Nothing is saved: {f'{options.model} is as it was' if options.model.exists() else 'no model is written'}."
 
 
 def _describe(learner: Learner, options: argparse.Namespace, seconds: float) -> None:

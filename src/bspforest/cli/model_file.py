@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import persistence
-from .errors import CommandError, UsageError
+from .errors import NoMatplotlib, UsageError
 from .record import KEY, Record, load_model, parse_record
 from .report import format_number
 
@@ -96,6 +96,10 @@ def run_forget(options: argparse.Namespace) -> int:
     ids = _parse_ids(options)
     forest, extra = persistence.load_with_extra(options.model)
     forest.forget(ids)
+    if extra and KEY in extra:
+        encoder = parse_record(extra, options.model).make_encoder()
+        encoder.recount(forest._forest.held_rows())
+        extra[KEY]["columns"] = encoder.to_json()
     persistence.save(forest, where, extra=extra)
     print(f"{len(ids):,} rows forgotten, {forest.n_samples_:,} held: {where}")
     return 0
@@ -134,7 +138,7 @@ def run_plot(options: argparse.Namespace) -> int:
     try:
         import matplotlib
     except ImportError as error:
-        raise CommandError(f"a picture needs matplotlib ({error}): pip install 'bspforest[cli]'") from None
+        raise NoMatplotlib(error) from None
     matplotlib.use("Agg")
     from ..plotting import SurfaceDisplay
 
@@ -145,6 +149,8 @@ def run_plot(options: argparse.Namespace) -> int:
         raise UsageError("--dims: two different features are expected")
     values = dict(_parse_value(entry, names, options.model) for entry in options.at)
     forest.feature_names_in_ = np.array(names, dtype=object)
+    if hasattr(forest, "classes_"):
+        forest.classes_ = record.make_target().names
     display = SurfaceDisplay.from_estimator(forest, dims=dims, values=values or None).plot()
     options.output.parent.mkdir(parents=True, exist_ok=True)
     display.figure_.savefig(options.output, dpi=150)

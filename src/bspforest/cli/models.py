@@ -1,4 +1,4 @@
-"""What `evaluate` runs along the stream: the forest, and baselines to judge it by. All see a chunk before its labels."""
+"""What `evaluate` runs along the stream: the forest, and baselines. All see a chunk before its labels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = ("mondrian", "river-arf", "hoeffding", "batch-rf-every-N", "no-change", 
 
 
 class Model(Protocol):
-    """Learns chunks. For classification labels are indices of classes, and predictions are probabilities (n, classes)."""
+    """Learns chunks. For classification, labels are indices of classes, and predictions probabilities (n, classes)."""
 
     def learn(self, X: np.ndarray, y: np.ndarray) -> None: ...
 
@@ -161,7 +161,7 @@ def make_baseline(name: str, n_classes: int, n_features: int, forest: dict[str, 
     """A baseline by the name it has in ``--against``, and the name it has in the table."""
     trees, seed, jobs = forest["n_estimators"], forest["random_state"], forest["n_jobs"]
     if name == "mondrian":
-        # Cuts in pairs of features come d - 1 times as often as along axes; so the two forests have about as many leaves.
+        # Cuts in pairs of features come d - 1 times as often as along axes; so both forests have about as many leaves.
         scale = forest["budget_scale"] * max(n_features - 1, 1)
         return "Mondrian forest", Forest(n_classes, **{**forest, "cuts": "axes", "budget_scale": scale})
     if name in ("river-arf", "hoeffding"):

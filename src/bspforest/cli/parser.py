@@ -3,59 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import math
 from pathlib import Path
 
 from .. import __version__
-
-_FORMATS = """\
-DATA is a CSV file (also .gz, .bz2, .xz, .zst, .lz4), a Parquet file or a folder of them, an Arrow
-IPC file or a NumPy archive (.npz with X and y); "-" is standard input, CSV or an Arrow stream.
-It is read in blocks, never as a whole."""
-
-_COLUMNS = """\
-Numbers and booleans are used as they are. Text columns become one column of 0 and 1 for each of
-their values in the first 1,000 rows (at most 32), and one for all others. Missing numbers are
-filled by the mean so far, with a column that says where if the first 1,000 rows have any. Dates
-are refused: --drop them, or give the parts that matter as numbers."""
-
-
-def count(text: str) -> int:
-    """A whole number of at least 1."""
-    value = int(text.replace("_", "").replace(",", ""))
-    if value < 1:
-        raise ValueError
-    return value
-
-
-count.__name__ = "whole number of at least 1"
-
-
-def positive(text: str) -> float:
-    """A number above 0."""
-    value = float(text)
-    if not (0 < value < math.inf):
-        raise ValueError
-    return value
-
-
-positive.__name__ = "number above 0"
-
-
-def names(text: str) -> tuple[str, ...]:
-    """Names with commas between them."""
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def fractions(text: str) -> tuple[float, ...]:
-    """Numbers from 0 to 1 with commas between them."""
-    values = tuple(float(part) for part in text.split(","))
-    if not all(0 <= value <= 1 for value in values):
-        raise ValueError
-    return values
-
-
-fractions.__name__ = "list of numbers from 0 to 1"
+from .arguments import (
+    COLUMNS,
+    FORMATS,
+    add_columns,
+    add_forest,
+    add_progress,
+    add_reading,
+    count,
+    fractions,
+    names,
+    positive,
+)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -82,74 +44,6 @@ def _add(commands, name: str, usage: str, summary: str, text: str, examples: str
         description=f"{summary[0].upper()}{summary[1:]}.\n\n{text}".rstrip(),
         epilog=f"examples:\n{examples}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-
-
-def _add_reading(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("reading")
-    group.add_argument("--delimiter", metavar="C", help="between the fields of CSV (default: found in the first line)")
-    group.add_argument("--no-header", action="store_true", help="the first line is data; columns are named c1, c2, ...")
-    group.add_argument(
-        "--on-error",
-        choices=["stop", "skip"],
-        default="stop",
-        help="at a malformed row: stop with its line number, or count it and leave it out (default: stop)",
-    )
-
-
-def _add_columns(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("columns")
-    group.add_argument("--target", metavar="COL", required=True, help="the column to predict")
-    group.add_argument(
-        "--task",
-        choices=["classification", "regression"],
-        help="default: classification if the target is text, boolean or up to 20 different whole numbers",
-    )
-    group.add_argument(
-        "--classes",
-        metavar="A,B,...",
-        help="all classes that can occur (default: those in DATA, which is read twice; in the first 1,000 rows of a pipe)",
-    )
-    group.add_argument("--drop", type=names, metavar="COL,...", default=(), help="columns to leave out")
-    group.add_argument(
-        "--text", type=names, metavar="COL,...", default=(), help="columns of numbers that are codes, not sizes"
-    )
-    group.add_argument(
-        "--number",
-        type=names,
-        metavar="COL,...",
-        default=(),
-        help="columns in which anything but a number is a mistake",
-    )
-
-
-def _add_forest(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("the forest")
-    group.add_argument("--trees", type=count, metavar="N", help="default: 100")
-    group.add_argument(
-        "--cuts", choices=["pairs", "axes", "isotropic"], help="oblique, Mondrian, or any direction (default: pairs)"
-    )
-    group.add_argument(
-        "--budget-scale", type=positive, metavar="F", help="how far trees grow; tune it first (default: 1)"
-    )
-    group.add_argument(
-        "--min-samples-split", type=count, metavar="N", help="nodes with fewer rows are not cut (default: 4)"
-    )
-    group.add_argument(
-        "--window", type=count, metavar="N", help="remember the latest N rows only, and forget older ones"
-    )
-    group.add_argument(
-        "--refinement", choices=["exact", "redraw"], help="redraw: the paper's Algorithm 4 as printed (default: exact)"
-    )
-    group.add_argument("--seed", type=int, metavar="N", help="default: 0")
-    group.add_argument("--jobs", type=int, metavar="N", help="threads; the result is the same (default: 1)")
-
-
-def _add_progress(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--progress",
-        action=argparse.BooleanOptionalAction,
-        help="progress on standard error (default: only on a terminal)",
     )
 
 
@@ -187,13 +81,14 @@ def _add_evaluate(commands) -> argparse.ArgumentParser:
         "predict every row of a stream, then learn it, and score the predictions",
         "Rows are taken in order, in chunks: all rows of a chunk are predicted, then all are learned\n"
         "(--chunk-rows 1 is row by row, and slower). The first chunk is only learned. Baselines see exactly\n"
-        "the same. Ctrl-C ends it with the scores so far.\n\n" + _FORMATS + "\n\n" + _COLUMNS,
+        "the same. Ctrl-C ends it with the scores so far.\n\n" + FORMATS + "\n\n" + COLUMNS,
         "  bspforest evaluate electricity.csv --target class\n"
         "  bspforest evaluate flights.parquet --target delay --against mondrian,batch-rf-every-10000 --plot delay.png\n"
-        "  zcat log.csv.gz | bspforest evaluate - --target status --classes ok,slow,failed --window 10000 --json scores.json",
+        "  zcat log.csv.gz | bspforest evaluate - --target status --classes ok,slow,failed --window 10000 "
+        "--json scores.json",
     )
     parser.add_argument("data", metavar="DATA")
-    _add_columns(parser)
+    add_columns(parser)
     group = parser.add_argument_group("scores")
     group.add_argument(
         "--chunk-rows",
@@ -214,16 +109,17 @@ def _add_evaluate(commands) -> argparse.ArgumentParser:
         type=names,
         default=(),
         metavar="NAME,...",
-        help="baselines: mondrian, river-arf, hoeffding, batch-rf-every-N (keeps all rows in memory), no-change, majority",
+        help="baselines: mondrian, river-arf, hoeffding, batch-rf-every-N (keeps all rows in memory), no-change, "
+        "majority",
     )
     group.add_argument("--max-rows", type=count, metavar="N", help="stop after N rows")
     group.add_argument("--plot", type=Path, metavar="FILE", help="draw the running score (.png, .svg, .pdf)")
     group.add_argument(
         "--json", metavar="FILE", help='write scores and curves as JSON; "-" is standard output, in place of the table'
     )
-    _add_progress(parser)
-    _add_forest(parser)
-    _add_reading(parser)
+    add_progress(parser)
+    add_forest(parser)
+    add_reading(parser)
     return parser
 
 
@@ -236,7 +132,7 @@ def _add_learn(commands) -> argparse.ArgumentParser:
         "The model is saved at the end, at checkpoints, and when the command is interrupted (Ctrl-C, SIGTERM).\n"
         "After any interruption, a power cut included, the same command with --resume goes on at the right\n"
         "row: every row is learned exactly once, and the model is the same as without the interruption.\n"
-        "--resume also learns what a file has grown by.\n\n" + _FORMATS + "\n\n" + _COLUMNS,
+        "--resume also learns what a file has grown by.\n\n" + FORMATS + "\n\n" + COLUMNS,
         "  bspforest learn flights.csv --target delay --model delay.bsp\n"
         "  bspforest learn flights.csv --target delay --model delay.bsp --resume\n"
         "  bspforest learn february.csv --target delay --model delay.bsp --append\n"
@@ -261,10 +157,10 @@ def _add_learn(commands) -> argparse.ArgumentParser:
         help="save every S seconds (default: 60, unless --checkpoint-rows)",
     )
     group.add_argument("--chunk-rows", type=count, metavar="N", help="rows learned at a time (default: 1000)")
-    _add_progress(parser)
-    _add_columns(parser)
-    _add_forest(parser)
-    _add_reading(parser)
+    add_progress(parser)
+    add_columns(parser)
+    add_forest(parser)
+    add_reading(parser)
     return parser
 
 
@@ -275,7 +171,7 @@ def _add_predict(commands) -> argparse.ArgumentParser:
         "FILE DATA [-o OUT] [options]",
         "predict the rows of a stream with a saved model",
         "One row out for each row in, in order. The columns must be those the model was learned from; the\n"
-        "target may be there or not.\n\n" + _FORMATS,
+        "target may be there or not.\n\n" + FORMATS,
         "  bspforest predict delay.bsp new.csv > predictions.csv\n"
         "  bspforest predict delay.bsp new.csv --std --quantiles 0.05,0.95 --keep flight_id -o predictions.parquet\n"
         "  cat new.csv | bspforest predict class.bsp - --proba",
@@ -306,8 +202,8 @@ def _add_predict(commands) -> argparse.ArgumentParser:
     )
     parser.add_argument("--overwrite", action="store_true", help="replace OUT if it is there")
     parser.add_argument("--jobs", type=int, metavar="N", help="threads (default: 1)")
-    _add_progress(parser)
-    _add_reading(parser)
+    add_progress(parser)
+    add_reading(parser)
     return parser
 
 
@@ -318,8 +214,12 @@ def _add_forget(commands) -> argparse.ArgumentParser:
         "FILE (--ids A,B-C,... | --ids-from FILE) [-o OUT]",
         "remove rows from a model, exactly",
         "What is left is distributed as if the rows had never been learned. Rows are counted from 0 in the\n"
-        "order in which they were learned; rows that were skipped as malformed do not count.",
-        "  bspforest forget delay.bsp --ids 3,17,100-199\n  bspforest forget delay.bsp --ids-from rows.txt -o smaller.bsp",
+        "order in which they were learned; rows that were skipped as malformed do not count.\n\n"
+        "The means that fill gaps are taken anew over the rows left. The encoding stays as it was settled when\n"
+        "learning began: names of categories and classes that only forgotten rows had are still in the file.\n"
+        "So are the means with which gaps in other rows were filled, and a checksum of all rows, for --resume.",
+        "  bspforest forget delay.bsp --ids 3,17,100-199\n"
+        "  bspforest forget delay.bsp --ids-from rows.txt -o smaller.bsp",
     )
     parser.add_argument("model", type=Path, metavar="FILE", help="the model, changed in place unless -o is given")
     given = parser.add_mutually_exclusive_group(required=True)

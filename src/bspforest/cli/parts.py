@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -37,8 +37,10 @@ class Source(Protocol):
     name: str
     columns: list[str]
 
-    def sample(self, n: int) -> tuple[dict[str, str], dict[str, pa.Array]]:
-        """The kind of each column in the first n rows (or a few more), and these rows as they were read."""
+    def sample(self, n: int, drop: Sequence[str] = ()) -> tuple[dict[str, str], dict[str, pa.Array]]:
+        """The kind of each column in the first n rows (or a few more), and these rows as they were read. Columns to
+        ``drop`` may hold anything.
+        """
 
     def read(self, kinds: dict[str, str]) -> Iterator[Part]:
         """All rows, from the first; the columns wanted, as these kinds."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import csv
 import io
-import os
-import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,12 +13,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from .._file import replacing
 from .arrow import pa, pa_csv, pq
+from .columns import TEXT, TYPES
+from .encoding import Encoder
 from .errors import UsageError
 from .options import check_jobs, data_options
 from .record import load_model
 from .report import Ticker
-from .stream import Chunk, continue_stream
+from .stream import continue_stream
+from .target import Target
 
 CHUNK = 4_096
 PREDICTION = "prediction"
@@ -29,21 +31,23 @@ PREDICTION = "prediction"
 def run(options: argparse.Namespace) -> int:
     """Run the command."""
     check_jobs(options)
+    _check_output(options)
     to_file = options.output != "-"
-    if to_file and Path(options.output).exists() and not options.overwrite:
-        raise UsageError(f"{options.output} is there already: --overwrite replaces it")
     forest, record = load_model(options.model)
-    target = record.make_target()
+    encoder, target = record.make_encoder(), record.make_target()
     _check_asked(options, target.task)
+    schema = _make_schema(encoder, target, options)
     forest.set_params(n_jobs=options.jobs)
-    ignored = (*record.dropped, target.name)
-    stream = continue_stream(data_options(options), record.make_encoder(), None, ignored, keep=options.keep)
+    stream = continue_stream(data_options(options), encoder, None, (*record.dropped, target.name), keep=options.keep)
     ticker = Ticker(options.progress if to_file or options.progress is not None or not sys.stdout.isatty() else False)
-    with _open_output(options.output) as out:
+    with _open_output(options) as out:
         try:
             while (chunk := stream.next(CHUNK, learn=False)) is not None:
-                out.write(pa.table(_predict(forest, chunk, options)))
+                columns = [*chunk.kept.values(), *_predict(forest, target, chunk.X, options)]
+                out.write(pa.table(columns, schema=schema))
                 ticker.show(stream.n_rows, stream.source.share_read)
+            if not stream.n_rows:
+                out.write(schema.empty_table())
         finally:
             ticker.close()
     if stream.n_skipped:
@@ -51,6 +55,19 @@ def run(options: argparse.Namespace) -> int:
     if to_file:
         print(f"{stream.n_rows:,} rows predicted: {options.output}")
     return 0
+
+
+def _check_output(options: argparse.Namespace) -> None:
+    """Errors about the file to write, before anything is read."""
+    path = Path(options.output)
+    if options.output == "-":
+        return
+    if path.exists() and not path.is_file():
+        raise UsageError(f"-o {path} is no file to be replaced; - is standard output")
+    if path.exists() and not options.overwrite:
+        raise UsageError(f"{path} is there already: --overwrite replaces it")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"-o {path}: there is no folder {path.parent}")
 
 
 def _check_asked(options: argparse.Namespace, task: str) -> None:
@@ -61,25 +78,29 @@ def _check_asked(options: argparse.Namespace, task: str) -> None:
         raise UsageError(f"--std and --quantiles go with regression, and {options.model} predicts classes: --proba")
 
 
-def _predict(forest: Any, chunk: Chunk, options: argparse.Namespace) -> dict[str, pa.Array | np.ndarray]:
-    """The columns of the output for some rows."""
-    columns: dict[str, pa.Array | np.ndarray] = dict(chunk.kept)
-    if options.proba:
-        shares = forest.predict_proba(chunk.X)
-        columns[PREDICTION] = _plain(forest.classes_[shares.argmax(axis=1)])
-        columns |= {f"p({label})": shares[:, k] for k, label in enumerate(forest.classes_.tolist())}
-    elif options.std:
-        columns[PREDICTION], columns["std"] = forest.predict(chunk.X, return_std=True)
-    else:
-        columns[PREDICTION] = _plain(forest.predict(chunk.X))
+def _make_schema(encoder: Encoder, target: Target, options: argparse.Namespace) -> pa.Schema:
+    """The columns of the output: those kept, then those of `_predict`."""
+    fields = [(name, TYPES[encoder.kinds.get(name, TEXT)]) for name in options.keep]
+    fields.append((PREDICTION, pa.float64() if target.classes is None else TYPES[target.kind]))
+    fields += [(f"p({label})", pa.float64()) for label in target.classes or () if options.proba]
+    fields += [("std", pa.float64())] if options.std else []
+    fields += [(f"q{share:g}", pa.float64()) for share in options.quantiles]
+    names = [name for name, _ in fields]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"two columns of the output would be called {name!r}: see --keep and --quantiles")
+    return pa.schema(fields)
+
+
+def _predict(forest: Any, target: Target, X: np.ndarray, options: argparse.Namespace) -> list[np.ndarray]:
+    """What is asked for, in the order of `_make_schema`."""
+    if target.classes is not None:
+        shares = forest.predict_proba(X)
+        return [target.names[shares.argmax(axis=1)], *(shares.T if options.proba else ())]
+    columns = [*forest.predict(X, return_std=True)] if options.std else [forest.predict(X)]
     if options.quantiles:
-        values = forest.predict_quantiles(chunk.X, list(options.quantiles))
-        columns |= {f"q{share:g}": values[:, k] for k, share in enumerate(options.quantiles)}
+        columns += [*forest.predict_quantiles(X, list(options.quantiles)).T]
     return columns
-
-
-def _plain(values: np.ndarray) -> np.ndarray:
-    return values.astype(object) if values.dtype.kind == "U" else values
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -132,22 +153,16 @@ class _ParquetOutput:
 
 
 @contextmanager
-def _open_output(name: str) -> Iterator[Output]:
+def _open_output(options: argparse.Namespace) -> Iterator[Output]:
     """Where predictions go. A file appears under its name when it is complete, and not at all after an error."""
-    if name == "-":
+    if options.output == "-":
         yield _CsvOutput(sys.stdout.buffer)
         return
-    path = Path(name)
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with beside.open("xb") as stream:
-            if path.suffix in (".parquet", ".pq"):
-                out = _ParquetOutput(stream)
-                yield out
-                out.close()
-            else:
-                yield _CsvOutput(stream)
-        os.replace(beside, path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
+    path = Path(options.output)
+    with replacing(path, overwrite=options.overwrite) as fd, open(fd, "wb", closefd=False) as stream:
+        if path.suffix in (".parquet", ".pq"):
+            out = _ParquetOutput(stream)
+            yield out
+            out.close()
+        else:
+            yield _CsvOutput(stream)

@@ -1,4 +1,4 @@
-"""What a model file keeps beside the forest: the encoding of columns, the target, and how far each source was learned."""
+"""What a model file keeps beside the forest: the encoding of columns, the target, how far each source was learned."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEY, FORMAT = "command", 1
 
 @dataclass
 class Record:
-    """The command's part of a model file. ``sources`` are in the order in which they were learned, the last being the current."""
+    """The command's part of a model file. ``sources`` are in the order in which they were learned, the current last."""
 
     columns: list[dict[str, Any]]
     target: dict[str, Any]
@@ -67,7 +67,7 @@ def parse_record(extra: dict[str, Any] | None, path: Path) -> Record:
     try:
         record = Record(**content)
         record.make_encoder(), record.make_target()
-    except (TypeError, KeyError, ValueError) as error:
+    except (TypeError, KeyError, ValueError, OverflowError) as error:
         raise CommandError(f"{path}: the notes of the command are not complete: {error}") from None
     return record
 

@@ -13,21 +13,27 @@ from typing import TextIO
 import numpy as np
 
 from .. import BSPForestRegressor
-from .errors import CommandError
+from .errors import CommandError, NoMatplotlib, UsageError
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#666666")
 _BARS = "▁▂▃▄▅▆▇█"
 
 
-def compile_kernels() -> None:
-    """Have the kernels compiled before any clock starts, and say so if it takes long: half a minute, once on a machine."""
+def compile_kernels(window: int | None = None) -> None:
+    """Have the kernels that learn and predict compiled before any clock starts, and with a window those that forget.
+
+    It says so if it takes long: half a minute, once on a machine.
+    """
     notice = threading.Timer(
         1.5, print, ["Compiling the kernels, once on a machine ..."], {"file": sys.stderr, "flush": True}
     )
     notice.start()
     try:
         X = np.arange(40.0).reshape(20, 2) % 7
-        BSPForestRegressor(1).fit(X, X[:, 0]).partial_fit(X, X[:, 0]).partial_fit(X[:1], X[:1, 0]).predict(X)
+        forest = BSPForestRegressor(1).fit(X, X[:, 0]).partial_fit(X, X[:, 0]).partial_fit(X[:1], X[:1, 0])
+        if window is not None:
+            forest.forget([0])
+        forest.predict(X)
     finally:
         notice.cancel()
 
@@ -47,13 +53,13 @@ class Ticker:
     def begin(self) -> None:
         """Say why nothing moves yet."""
         if self._enabled and self._terminal:
-            self._stream.write("\rstarting; on the first use on a machine, kernels are compiled ...\033[K")
+            self._stream.write("\rwaiting for the first rows ...\033[K")
             self._stream.flush()
             self._open = True
 
     def show(self, rows: int, share: float | None, note: Callable[[], str] = str) -> None:
         """This many rows are done. ``note`` is only asked when it is shown."""
-        if self._rows_at_start is None:  # the first chunk may be slow: kernels compile
+        if self._rows_at_start is None:  # the first chunk may be slow: a pipe starts late, `predict` compiles kernels
             self._rows_at_start, self._start = rows, time.monotonic()
         now = time.monotonic()
         if self._enabled and now - self._drawn >= self._interval:
@@ -123,12 +129,25 @@ def draw_bars(values: Sequence[float], low: float, high: float, width: int = 40)
     return "".join(_BARS[step] for step in steps)
 
 
-def draw_curves(curves: dict[str, list[tuple[int, float]]], score: str, window: int, title: str, path: Path) -> None:
-    """A picture of each model's score along the stream."""
+def check_picture(path: Path, option: str) -> None:
+    """An error for a picture that could not be drawn at the end, before anything is read."""
+    if path.suffix not in (".png", ".svg", ".pdf"):
+        raise UsageError(f"{option} {path}: the name of a .png, .svg or .pdf file is expected")
+
+
+def draw_curves(
+    curves: dict[str, list[tuple[int, float]]],
+    score: str,
+    window: int,
+    title: str,
+    path: Path,
+    floor: tuple[float, str] | None = None,
+) -> None:
+    """A picture of each model's score along the stream, and of a score that none can beat, with its name."""
     try:
         import matplotlib
     except ImportError as error:
-        raise CommandError(f"a picture needs matplotlib ({error}): pip install 'bspforest[cli]'") from None
+        raise NoMatplotlib(error) from None
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
@@ -143,6 +162,10 @@ def draw_curves(curves: dict[str, list[tuple[int, float]]], score: str, window: 
             linewidth=2.0 if k == 0 else 1.3,
             zorder=3 - 0.1 * k,
         )
+    if floor is not None:
+        ax.axhline(floor[0], color="#999999", linewidth=0.8)
+        place = (0.995, floor[0])
+        ax.annotate(floor[1], place, xycoords=("axes fraction", "data"), va="bottom", ha="right", color="#777777")
     ax.set(xlabel="rows predicted", ylabel=f"{score} over the last {window:,} rows", title=title)
     ax.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
     ax.spines[["top", "right"]].set_visible(False)

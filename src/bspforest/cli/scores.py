@@ -1,4 +1,4 @@
-"""Scores along a stream, in memory that does not grow: each chunk adds a vector of sums, and every score follows from sums."""
+"""Scores along a stream, in memory that does not grow: a chunk adds a vector of sums, and scores follow from sums."""
 
 from __future__ import annotations
 

@@ -103,7 +103,10 @@ class Stream:
                 print("skipped: further rows are counted, not shown", file=sys.stderr)
 
     def next(self, n: int, *, learn: bool = True) -> Chunk | None:
-        """The next n rows, fewer only at the end; None after it. ``learn``: their numbers count for the means that fill gaps."""
+        """The next n rows, fewer only at the end; None after it.
+
+        ``learn``: their numbers count for the means that fill gaps.
+        """
         have = sum(map(len, self._waiting))
         while have < n and (more := next(self._parts, None)) is not None:
             if len(more):
@@ -172,12 +175,11 @@ def start_stream(how: DataOptions, target_name: str, task: str | None, classes: 
         check_known(name, source.columns, source.name)
     if target_name in how.drop:
         raise UsageError(f"--drop {target_name}: the target cannot be dropped")
-    kinds, first = source.sample(SAMPLE)
-    kinds |= dict.fromkeys(how.text, TEXT) | dict.fromkeys(how.number, NUMBER)
+    kinds, first = source.sample(SAMPLE, how.drop)
+    given = dict.fromkeys(how.text, TEXT) | dict.fromkeys(how.number, NUMBER)
+    kinds |= {name: kind for name, kind in given.items() if name in kinds}
     target, why = make_target(target_name, kinds.pop(target_name), first[target_name], task)
     notes = [f"Task: {target.task} ({why})"]
-    for name in how.drop:
-        del kinds[name]
     encoder = Encoder.fit(first, kinds)
     notes += _notes(first, encoder)
     if target.task == "classification":

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, BinaryIO
 
 import numpy as np
 
-from .arrow import pa, pq
-from .columns import kind_of_type
+from .arrow import pa, pc, pq
+from .columns import kind_of_text, kind_of_type
 from .errors import CommandError
 from .parts import Part, make_part
 
@@ -36,16 +36,16 @@ class TableSource:
     def share_read(self) -> float | None:
         return self._rows / self._total if self._total else None
 
-    def sample(self, n: int) -> tuple[dict[str, str], dict[str, pa.Array]]:
+    def sample(self, n: int, drop: Sequence[str] = ()) -> tuple[dict[str, str], dict[str, pa.Array]]:
         rows = 0
         while rows < n and (batch := next(self._batches, None)) is not None:
             self._held.append(batch)
             rows += len(batch)
         if not rows:
             raise CommandError(f"{self.name} has no rows")
-        table = pa.Table.from_batches(self._held).slice(0, n).combine_chunks()
-        first = {name: table.column(name).chunk(0) for name in self.columns}
-        return {name: kind_of_type(name, values.type) for name, values in first.items()}, first
+        names = [name for name in self.columns if name not in drop]
+        merged = {name: _merge(name, [batch.column(name) for batch in self._held]) for name in names}
+        return {name: kind for name, (kind, _) in merged.items()}, {name: v[:n] for name, (_, v) in merged.items()}
 
     def read(self, kinds: dict[str, str]) -> Iterator[Part]:
         while self._held:
@@ -58,6 +58,25 @@ class TableSource:
         self._rows += len(batch)
         raw = {name: batch.column(name) for name in kinds}
         return make_part(raw, kinds, lambda i: f"row {before + i + 1}", [])
+
+
+def _merge(name: str, pieces: list[pa.Array]) -> tuple[str, pa.Array]:
+    """The kind of a column, and its pieces as one. The files of a folder may differ in type: the widest is taken.
+
+    >>> kind, values = _merge("x", [pa.array([1, 2]), pa.array([0.5])])
+    >>> kind, values.to_pylist()
+    ('number', [1.0, 2.0, 0.5])
+    """
+    for piece in pieces:
+        kind_of_type(name, piece.type)  # an error for what is no column
+    pieces = [piece.dictionary_decode() if pa.types.is_dictionary(piece.type) else piece for piece in pieces]
+    schemas = [pa.schema([(name, piece.type)]) for piece in pieces]
+    try:
+        common = pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+    except pa.ArrowTypeError:  # such as numbers and text: then as in a text file
+        values = pa.concat_arrays([pc.cast(piece, pa.string()) for piece in pieces])
+        return kind_of_text(values), values
+    return kind_of_type(name, common), pa.concat_arrays([pc.cast(piece, common, safe=False) for piece in pieces])
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -136,8 +155,8 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def open_npz(path: Path) -> TableSource:
-    """A NumPy archive: ``X`` (rows by columns, named by ``feature_names`` if that is there) and ``y``; else each array of
-    one dimension is a column. Arrays are read as they are needed, unless X is stored by columns.
+    """A NumPy archive: ``X`` (rows by columns, named by ``feature_names`` if that is there) and ``y``; else each array
+    of one dimension is a column. Arrays are read as they are needed, unless X is stored by columns.
     """
     with ExitStack() as stack:
         archive = stack.enter_context(zipfile.ZipFile(path))

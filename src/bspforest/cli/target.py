@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,12 +29,22 @@ class Target:
         return {"name": self.name, "kind": self.kind, "task": self.task, "classes": self.classes}
 
     @property
-    def labels(self) -> np.ndarray:
+    def names(self) -> np.ndarray:
         """The classes as an array."""
         return np.array(self.classes)
 
+    @property
+    def has_fractions(self) -> bool:
+        """Whether some class is a number that is not whole: estimators take such labels for those of a regression."""
+        return self.kind == NUMBER and any(value % 1 for value in self.classes or ())
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The classes as the saved forest knows them: as they are, or by their index."""
+        return np.arange(len(self.names)) if self.has_fractions else self.names
+
     def encode(self, values: pa.Array) -> tuple[np.ndarray, np.ndarray | None]:
-        """Labels as the estimators want them, and which rows are of no use (None: none of them)."""
+        """Numbers or indices of classes, and which rows are of no use (None: none of them)."""
         if self.task == "regression":
             numbers = pc.cast(values, pa.float64()).to_numpy(zero_copy_only=False)
             bad = ~np.isfinite(numbers)
@@ -42,13 +53,13 @@ class Target:
         found = pc.index_in(values, value_set=pa.array(self.classes, TYPES[self.kind]))
         codes = pc.fill_null(found, 0).to_numpy(zero_copy_only=False)
         bad = pc.is_null(found).to_numpy(zero_copy_only=False)
-        return self.labels[codes], bad if bad.any() else None
+        return codes, bad if bad.any() else None
 
     def explain(self, value: Any) -> str:
         """Why a value is of no use."""
         if value is None or value != value or value == "":
             return f"no value in the target {self.name!r}"
-        if self.task == "regression":
+        if isinstance(value, float) and math.isinf(value):
             return f"{value!r} in the target {self.name!r} is not finite"
         shown = ", ".join(map(str, (self.classes or [])[:8])) + (", ..." if len(self.classes or []) > 8 else "")
         return f"a new class, {value!r}, in the target {self.name!r}; known are {shown}. --classes names all in advance"
@@ -82,6 +93,8 @@ def parse_classes(target: Target, given: str) -> list[Any]:
 
 
 def sort_classes(values: pa.Array) -> list[Any]:
-    """All different values, sorted as NumPy sorts them."""
+    """All different values, sorted as NumPy sorts them; without what stands for no value, and infinite numbers."""
+    if pa.types.is_floating(values.type):
+        values = values.filter(pc.is_finite(values))
     found = [value for value in pc.drop_null(pc.unique(values)).to_pylist() if value != ""]
     return np.unique(np.array(found)).tolist() if found else []

@@ -1,0 +1,209 @@
+"""What is wrong with data, files and commands: how it is said, and with which exit code."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bspforest
+from bspforest import BSPForestRegressor
+from bspforest.cli.main import main
+from bspforest.persistence import load_with_extra
+
+
+def write_rows(path, header, rows):
+    with open(path, "w", newline="") as file:
+        csv.writer(file).writerows([header, *rows])
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory):
+    """600 rows of three numbers and a target of numbers: the file, X and y."""
+    X = np.random.default_rng(0).random((600, 3))
+    y = X @ [1.0, 2.0, 0.0]
+    path = tmp_path_factory.mktemp("data") / "numbers.csv"
+    return write_rows(path, ["a", "b", "c", "y"], np.column_stack([X, y]).tolist()), X, y
+
+
+@pytest.fixture
+def run(capsys):
+    """Run a command: its exit code, and what it said on standard output and standard error."""
+
+    def call(*arguments):
+        try:
+            code = main([str(argument) for argument in arguments])
+        except SystemExit as end:  # argparse
+            code = end.code
+        shown = capsys.readouterr()
+        assert "Traceback" not in shown.err
+        return code, shown.out, shown.err
+
+    return call
+
+
+MALFORMED = (
+    "a,b,y\n"
+    + "".join(f"{k % 7},{k % 3},{k % 2}\n" for k in range(1200))
+    + "1,x,0\n1,2\n1,2,\n1,2,7.5\n1,inf,1\n3,2,1\n"
+)
+
+
+def test_malformed_rows(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("bspforest.cli.csv_source.BLOCK", 1000)
+    path, model = tmp_path / "m.csv", tmp_path / "m.bsp"
+    path.write_text(MALFORMED)
+    command = ("learn", path, "--target", "y", "--model", model, "--trees", 3, "--chunk-rows", 500)
+    code, _, err = run(*command)
+    assert code == 1
+    assert f"{path}, line 1202: 'x' in column 'b' is not a number (--on-error skip" in err
+    assert f"1,000 rows of {path} are learned and saved in {model}; --resume goes on after them" in err
+    code, out, err = run(*command, "--resume", "--on-error", "skip")
+    assert code == 0 and "Going on after 1,000 rows" in out and "5 malformed rows skipped" in out
+    for line in (
+        "1202: 'x'",
+        "1203: 2 fields",
+        "1204: no value in the target",
+        "1205: '7.5' in column 'y'",
+        "1206: an infinite",
+    ):
+        assert f"skipped: line {line}" in err
+    forest, extra = load_with_extra(model)
+    assert forest.n_samples_ == 1201
+    assert extra["command"]["sources"][0]["skipped"] == 5
+    code, _, err = run("evaluate", path, "--target", "y", "--trees", 2)
+    assert code == 1 and "line 1202" in err
+    code, out, _ = run("evaluate", path, "--target", "y", "--trees", 2, "--on-error", "skip")
+    assert code == 0 and "5 malformed rows skipped" in out
+
+
+def test_columns_that_change(numbers, run, tmp_path):
+    path, X, y = numbers
+    model = tmp_path / "m.bsp"
+    run("learn", path, "--target", "y", "--model", model, "--trees", 2)
+    less = write_rows(tmp_path / "less.csv", ["a", "b", "y"], np.column_stack([X[:, :2], y]).tolist())
+    more = write_rows(tmp_path / "more.csv", ["a", "b", "c", "d", "y"], np.column_stack([X, X[:, 0], y]).tolist())
+    for command in (("learn", less, "--target", "y", "--model", model, "--append"), ("predict", model, less)):
+        code, _, err = run(*command)
+        assert code == 1 and "lacks the column 'c'" in err
+    for command in (("learn", more, "--target", "y", "--model", model, "--append"), ("predict", model, more)):
+        code, _, err = run(*command)
+        assert code == 1 and "a new column, 'd'" in err
+    assert run("predict", model, more, "--drop", "d")[0] == 0
+
+
+def test_usage(numbers, run, tmp_path):
+    path = numbers[0]
+    for arguments, code, message in (
+        ((), 2, "required: COMMAND"),
+        (("learn", path), 2, "--target"),
+        (("evaluate", path, "--target", "Y"), 2, "Did you mean 'y'?"),
+        (("evaluate", path, "--target", "y", "--trees", "0"), 2, "whole number of at least 1"),
+        (("evaluate", path, "--target", "y", "--against", "magic"), 2, "--against magic: choose from mondrian"),
+        (("evaluate", path, "--target", "y", "--classes", "a,b"), 2, "--classes goes with classification"),
+        (("evaluate", path, "--target", "y", "--drop", "y"), 2, "cannot be dropped"),
+        (("evaluate", path, "--target", "y", "--chunk-rows", "1000"), 1, "smaller --chunk-rows"),
+        (("evaluate", tmp_path / "no.csv", "--target", "y"), 1, "No such file"),
+        (("learn", path, "--target", "y", "--model", tmp_path / "no" / "m.bsp"), 2, "there is no folder"),
+        (("learn", path, "--target", "y", "--model", tmp_path), 2, "is a folder"),
+        (("predict", path, path), 1, "not a bspforest model file"),
+        (("info", tmp_path / "no.bsp"), 1, "No such file"),
+    ):
+        found, _, err = run(*arguments)
+        assert (found, message in err) == (code, True), (arguments, found, err)
+
+
+def test_a_model_saved_from_python_has_no_columns(numbers, run, tmp_path):
+    _, X, y = numbers
+    BSPForestRegressor(2, random_state=0).fit(X, y).save(tmp_path / "m.bsp")
+    assert run("info", tmp_path / "m.bsp")[0] == 0
+    code, _, err = run("predict", tmp_path / "m.bsp", numbers[0])
+    assert code == 1 and "saved from Python" in err
+
+
+@pytest.mark.parametrize("command", ["", "demo", "evaluate", "learn", "predict", "forget", "info", "plot"])
+def test_help(command, run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    code, out, _ = run(*([command] if command else []), "--help")
+    assert code == 0 and out.startswith("usage: bspforest")
+    assert command == "" or f"\nexamples:\n  bspforest {command}" in out
+    assert max(map(len, out.splitlines())) <= 120
+
+
+def test_without_pyarrow_it_says_what_to_install(numbers, run, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith(("pyarrow", "bspforest.cli."))]:
+        if name not in ("bspforest.cli.main", "bspforest.cli.errors", "bspforest.cli.parser"):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    code, _, err = run("evaluate", numbers[0], "--target", "y")
+    assert code == 1 and "pip install 'bspforest[cli]'" in err
+
+
+def test_a_messy_file_from_beginning_to_end(run, tmp_path):
+    """Quotes, a byte order mark, CRLF, blank lines, a quoted line end, gaps, text and booleans; then two wrong rows."""
+    rng = np.random.default_rng(0)
+    X, colours = rng.random((900, 2)).round(6), ["red", "green, dark", 'b"lue', "line\r\nend"]
+    rows = [b'\xef\xbb\xbf"a", b ,colour,flag,y\r\n\r\n']
+    expected = []
+    for k, (a, b) in enumerate(X.tolist()):
+        colour, gap = colours[k % 4], k % 10 == 9
+        quoted = '"' + colour.replace('"', '""') + '"' if k % 4 else colour
+        y = a + b + k % 4
+        rows.append(f'"{a!r}",{"" if gap else repr(b)},{quoted},{"true" if k % 2 else "FALSE"},{y!r}\r\n'.encode())
+        rows.append(b"\r\n" if k % 50 == 0 else b"")
+        expected.append([a, np.nan if gap else b, gap, *(colour == c for c in colours), 0, k % 2, y])
+    path, model = tmp_path / "messy.csv", tmp_path / "m.bsp"
+    path.write_bytes(b"".join(rows) + b"1,2,red\r\n" + b'0.5,"0.5,red",true,1.0\r\n')
+    lines = 2 + 900 + 18 + 225
+    command = ("learn", path, "--target", "y", "--model", model, "--trees", 4)
+    code, _, err = run(*command)
+    assert code == 1 and f"{path}, line {lines + 1}: 3 fields where 5 are expected: '1,2,red'" in err
+    code, out, err = run(*command, "--on-error", "skip", "--resume")
+    assert code == 0 and "900 rows learned" in out and "2 malformed rows skipped" in out
+    assert f"line {lines + 2}: 4 fields where 5 are expected" in err
+    table = np.array(expected, dtype=float)
+    seen = np.where(np.isnan(table[:, 1]), 0, table[:, 1]).cumsum() / (~np.isnan(table[:, 1])).cumsum()
+    table[:, 1] = np.where(np.isnan(table[:, 1]), seen, table[:, 1])
+    forest = BSPForestRegressor(4, random_state=0).partial_fit(table[:, :-1], table[:, -1])
+    np.testing.assert_allclose(bspforest.load(model).predict(table[:, :-1]), forest.predict(table[:, :-1]), rtol=1e-9)
+    found = json.loads(run("info", model, "--json")[1])
+    assert found["features"] == ["a", "b", "b=(missing)", *(f"colour={c}" for c in colours), "colour=(other)", "flag"]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What was wrong once
+
+
+def test_a_target_without_a_value_is_no_class(run, tmp_path):
+    path = write_rows(tmp_path / "d.csv", ["a", "y"], [[1, "x"], [2, ""], [3, "z"]])
+    code, _, err = run("learn", path, "--target", "y", "--model", tmp_path / "m.bsp")
+    assert code == 1 and "line 3: no value in the target 'y'" in err
+    code, out, _ = run("learn", path, "--target", "y", "--model", tmp_path / "m.bsp", "--on-error", "skip")
+    assert code == 0 and "2 classes: x, z" in out
+    assert bspforest.load(tmp_path / "m.bsp").n_samples_ == 2
+
+
+def test_features_that_would_share_a_name(run, tmp_path):
+    path = write_rows(tmp_path / "d.csv", ["x", "x=u", "y"], [["u", 1, 0.5], ["v", 2, 0.25], ["u", 3, 0.125]])
+    code, _, err = run("learn", path, "--target", "y", "--model", tmp_path / "m.bsp")
+    assert code == 1 and "two features would be called 'x=u'" in err
+
+
+def test_append_knows_a_file_by_any_name(run, numbers, tmp_path, monkeypatch):
+    model = tmp_path / "m.bsp"
+    assert run("learn", numbers[0], "--target", "y", "--model", model)[0] == 0
+    monkeypatch.chdir(Path(numbers[0]).parent)
+    code, _, err = run("learn", "./numbers.csv", "--target", "y", "--model", model, "--append")
+    assert code == 2 and "has learned 600 rows of it already" in err
+
+
+def test_outputs_are_checked_before_a_long_run(run, numbers, tmp_path):
+    code, out, err = run("evaluate", numbers[0], "--target", "y", "--plot", tmp_path / "x.xyz")
+    assert code == 2 and ".png, .svg or .pdf" in err and not out
+    code, out, err = run("evaluate", numbers[0], "--target", "y", "--json", tmp_path / "no" / "x.json")
+    assert code == 2 and "there is no folder" in err and not out

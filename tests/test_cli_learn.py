@@ -1,0 +1,196 @@
+"""``bspforest learn``: what it says when it fails, and what it refuses when it goes on."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import bspforest
+from bspforest import BSPForestClassifier, BSPForestRegressor
+from bspforest.cli.checkpoint import Checkpoints
+from bspforest.cli.main import main
+from bspforest.persistence import load_with_extra
+
+
+@pytest.fixture
+def run(capsys):
+    """Run a command: its exit code, and what it said on standard output and standard error."""
+    return lambda *arguments: (main([str(argument) for argument in arguments]), *capsys.readouterr())
+
+
+def write_rows(path, rows):
+    path.write_text("\n".join(["a,b,y", *rows]) + "\n")
+    return path
+
+
+GOOD = [f"{k % 7},{k % 5},{k / 8}" for k in range(50)]
+BAD = ["x,1,1.5", *GOOD]
+
+
+@pytest.fixture
+def model(run, tmp_path):
+    """A model of 50 rows."""
+    path = tmp_path / "m.bsp"
+    data = write_rows(tmp_path / "good.csv", GOOD)
+    assert run("learn", data, "--target", "y", "--model", path, "--trees", 2)[0] == 0
+    return path
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What is saved when it fails
+
+
+@pytest.mark.parametrize("before", ["a model of the command", "a model from Python", "something else"])
+def test_a_file_to_be_overwritten_is_not_taken_for_what_was_saved(before, model, run, tmp_path):
+    if before == "a model from Python":
+        X = np.arange(40.0).reshape(20, 2)
+        BSPForestRegressor(2, random_state=0).fit(X, X[:, 0]).save(model)
+    elif before == "something else":
+        model.write_bytes(b"precious")
+    content = model.read_bytes()
+    data = write_rows(tmp_path / "bad.csv", BAD)
+    code, _, err = run("learn", data, "--target", "y", "--model", model, "--overwrite", "--trees", 2, "--number", "a")
+    assert code == 1
+    assert err == (
+        f"bspforest: Nothing is saved: {model} is as it was.\n"
+        f"bspforest: {data}, line 2: 'x' in column 'a' is not a number (--on-error skip leaves such rows out)\n"
+    )
+    assert model.read_bytes() == content
+
+
+def test_what_is_saved_is_said_of_the_right_data(model, run, tmp_path, monkeypatch):
+    """Appended data that fails at once is not said to be learned; resumed data is, as far as it was."""
+    monkeypatch.setattr("bspforest.cli.csv_source.BLOCK", 100)
+    data = write_rows(tmp_path / "bad.csv", BAD)
+    code, _, err = run("learn", data, "--target", "y", "--model", model, "--append")
+    assert code == 1 and err.startswith(f"bspforest: Nothing is saved: {model} is as it was.\n")
+    data = write_rows(tmp_path / "good.csv", [*GOOD, *GOOD[:20], *BAD])
+    code, _, err = run("learn", data, "--target", "y", "--model", model, "--resume")
+    assert code == 1 and err.startswith(f"bspforest: 50 rows of {data} are learned and saved in {model}; --resume")
+    new = tmp_path / "new.bsp"
+    code, _, err = run("learn", write_rows(data, BAD), "--target", "y", "--model", new, "--number", "a")
+    assert code == 1 and err.startswith("bspforest: Nothing is saved: no model is written.\n") and not new.exists()
+
+
+def test_any_failure_says_what_is_saved(run, tmp_path):
+    """The forest refuses the second chunk; the first is in the file."""
+    data = write_rows(tmp_path / "wide.csv", [*GOOD, "1.7e308,0,1", "-1.7e308,0,1"])
+    options = ("--target", "y", "--trees", 2, "--chunk-rows", 50, "--model", tmp_path / "m.bsp")
+    code, _, err = run("learn", data, *options)
+    assert code == 1 and f"50 rows of {data} are learned and saved" in err and "overflows" in err
+
+
+def test_huge_numbers_can_be_saved(run, tmp_path):
+    data = write_rows(tmp_path / "d.csv", [f"{1e308 + k * 1e305},{'' if k % 9 else k},{k / 8}" for k in range(60)])
+    model = tmp_path / "m.bsp"
+    command = ("learn", data, "--target", "y", "--model", model, "--trees", 2, "--chunk-rows", 20)
+    code, _, err = run(*command, "--checkpoint-rows", 20)
+    assert (code, err) == (0, "")
+    assert run("predict", model, data)[0] == 0
+
+
+def test_a_model_that_cannot_be_saved(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("bspforest._header.LARGEST_HEADER", 1_000)
+    data = write_rows(tmp_path / "d.csv", GOOD)
+    code, _, err = run("learn", data, "--target", "y", "--model", tmp_path / "m.bsp", "--trees", 2)
+    assert code == 1 and "Nothing is saved: no model is written" in err
+    assert re.search(r"the model could not be saved: .* at most 1,000 can be held", err)
+
+
+def test_a_failed_checkpoint_is_made_up_for(tmp_path):
+    """The folder is away while a checkpoint is written, and there again at the end."""
+    folder, away = tmp_path / "here", tmp_path / "away"
+    folder.mkdir()
+    X = np.random.default_rng(0).random((60, 2))
+    forest = BSPForestRegressor(2, random_state=0).fit(X, X[:, 0])
+    checkpoints = Checkpoints(folder / "m.bsp", 10, None)
+    checkpoints.finish(forest, {"n": 1})
+    folder.rename(away)
+    checkpoints.start(forest, {"n": 2})
+    assert not checkpoints.settle()
+    away.rename(folder)
+    checkpoints.finish(forest, {"n": 3})
+    assert load_with_extra(folder / "m.bsp")[1] == {"n": 3}
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Classes that are not whole numbers
+
+
+def test_classes_with_fractions(run, tmp_path):
+    """Learned as they are evaluated; predictions and pictures show the numbers, and Python the same forest by index."""
+    X = np.random.default_rng(0).random((300, 2))
+    index = (X[:, 0] * 3).astype(int)
+    rows = [f"{a!r},{b!r},{[0.5, 1.0, 10.5][k]}" for (a, b), k in zip(X.tolist(), index, strict=True)]
+    data, model, grown = write_rows(tmp_path / "d.csv", rows[:200]), tmp_path / "m.bsp", tmp_path / "p.parquet"
+    command = ("--target", "y", "--task", "classification", "--trees", 5, "--chunk-rows", 100)
+    assert run("evaluate", data, *command)[0] == 0
+    code, out, _ = run("learn", data, *command, "--model", model)
+    assert code == 0 and "3 classes: 0.5, 1.0, 10.5\nClasses are not whole numbers: in Python" in out
+    write_rows(data, rows)
+    assert run("learn", data, *command, "--model", model, "--resume")[0] == 0
+    forest = BSPForestClassifier(5, random_state=0)
+    for start in (0, 100, 200):
+        forest.partial_fit(X[start : start + 100], index[start : start + 100], classes=[0, 1, 2])
+    np.testing.assert_array_equal(bspforest.load(model).predict_proba(X), forest.predict_proba(X))
+    assert json.loads(run("info", model, "--json")[1])["classes"] == [0.5, 1.0, 10.5]
+    expected = np.array([0.5, 1.0, 10.5])[forest.predict(X)]
+    for options in ((), ("--proba",)):
+        assert run("predict", model, data, *options, "-o", grown, "--overwrite")[0] == 0
+        table = pq.read_table(grown)
+        np.testing.assert_array_equal(table["prediction"].to_numpy(), expected)
+        assert table.column_names == ["prediction", *(["p(0.5)", "p(1.0)", "p(10.5)"] if options else [])]
+    assert run("plot", model, "--dims", "a", "b", "-o", tmp_path / "p.svg")[0] == 0
+    assert "<!-- 10.5 -->" in (tmp_path / "p.svg").read_text()
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Going on
+
+
+def test_kinds_of_columns_cannot_change(model, run, tmp_path):
+    command = ("learn", tmp_path / "good.csv", "--target", "y", "--model", model, "--resume")
+    code, _, err = run(*command, "--text", "a")
+    assert code == 2 and f"--text a: {model} was learned with 'a' as number, which cannot be changed" in err
+    for option in ("--text", "--number"):
+        code, _, err = run(*command, option, "nosuch")
+        assert code == 2 and f"{model} has no column 'nosuch'. Its columns: a, b, y" in err
+    assert run(*command, "--number", "a,b,y")[0] == 0
+
+
+def test_the_same_options_go_on(run, tmp_path):
+    data = write_rows(tmp_path / "d.csv", [f"{k % 7},{k % 5},{k % 3}" for k in range(50)])
+    command = ("learn", data, "--target", "y", "--model", tmp_path / "m.bsp", "--trees", 2, "--resume")
+    options = ("--text", "a,y", "--drop", "b", "--number", "b")
+    assert run(*command, *options)[0] == 0
+    code, out, _ = run(*command, *options)
+    assert code == 0 and "Nothing new" in out
+    code, _, err = run(*command, "--number", "a")
+    assert code == 2 and "with 'a' as text" in err
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Forgetting
+
+
+def test_forgotten_rows_are_not_in_the_means(run, tmp_path):
+    """What is left beside the forest is what a model has that never saw them, and gaps are filled accordingly."""
+    rows = [f"{'' if k % 5 == 4 else k % 7},{k % 2},{k / 8}" for k in range(50)]
+    odd = [f"{1e6 + k},1,{k}" for k in range(10)]
+    data, model, plain = tmp_path / "d.csv", tmp_path / "m.bsp", tmp_path / "plain.bsp"
+    options = ("--target", "y", "--trees", 2, "--model")
+    assert run("learn", write_rows(data, rows + odd), *options, model)[0] == 0
+    assert run("forget", model, "--ids", "50-59")[0] == 0
+    assert run("learn", write_rows(tmp_path / "less.csv", rows), *options, plain)[0] == 0
+    left, expected = (load_with_extra(path)[1]["command"]["columns"] for path in (model, plain))
+    for column, other in zip(left, expected, strict=True):
+        assert column == {**other, "mean": pytest.approx(other["mean"], rel=1e-12)}
+    code, out, _ = run("learn", write_rows(data, rows + odd), *options[:2], "--model", model, "--resume")
+    assert code == 0 and "Nothing new" in out
+    X = np.arange(40.0).reshape(20, 2)  # a model without notes has nothing to take anew
+    BSPForestRegressor(2, random_state=0).fit(X, X[:, 0]).save(tmp_path / "python.bsp")
+    assert run("forget", tmp_path / "python.bsp", "--ids", "3")[0] == 0

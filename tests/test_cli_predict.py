@@ -1,0 +1,104 @@
+"""``bspforest predict``: what it writes when there is little to write, and what it refuses before it reads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bspforest.cli.main import main
+
+
+@pytest.fixture
+def run(capsys):
+    """Run a command: its exit code, and what it said on standard output and standard error."""
+    return lambda *arguments: (main([str(argument) for argument in arguments]), *capsys.readouterr())
+
+
+@pytest.fixture
+def models(run, tmp_path):
+    """A model of numbers and one of classes, of the columns a (numbers) and t (text)."""
+    rows = [f"{k % 7},{'uv'[k % 2]},{k / 8},{'xyz'[k % 3]}" for k in range(60)]
+    data = tmp_path / "d.csv"
+    data.write_text("\n".join(["a,t,y,kind", *rows]) + "\n")
+    numbers, classes = tmp_path / "numbers.bsp", tmp_path / "classes.bsp"
+    assert run("learn", data, "--target", "y", "--drop", "kind", "--trees", 2, "--model", numbers)[0] == 0
+    assert run("learn", data, "--target", "kind", "--drop", "y", "--trees", 2, "--model", classes)[0] == 0
+    return numbers, classes
+
+
+def test_no_rows(models, run, tmp_path):
+    """A table without rows has all its columns, of the types that they have with rows."""
+    some, none = tmp_path / "some.csv", tmp_path / "none.csv"
+    header = "name,a,t"
+    some.write_text(f"{header}\nfirst,1,u\n")
+    none.write_text(f"{header}\n")
+    for model, asked, names in (
+        (models[0], ("--std", "--quantiles", "0.1,0.9"), ["prediction", "std", "q0.1", "q0.9"]),
+        (models[0], (), ["prediction"]),
+        (models[1], ("--proba",), ["prediction", "p(x)", "p(y)", "p(z)"]),
+        (models[1], (), ["prediction"]),
+    ):
+        tables = []
+        for data in (some, none):
+            out = tmp_path / "out.parquet"
+            assert run("predict", model, data, *asked, "--keep", "name,a", "-o", out, "--overwrite")[0] == 0
+            tables.append(pq.read_table(out))
+        assert tables[0].schema == tables[1].schema and list(map(len, tables)) == [1, 0]
+        assert tables[0].column_names == ["name", "a", *names]
+        label = pa.string() if model == models[1] else pa.float64()
+        assert tables[0].schema.types[:3] == [pa.string(), pa.float64(), label]
+        assert run("predict", model, none, *asked, "--drop", "name")[:2] == (0, ",".join(names) + "\n")
+    none.write_text(f"{header}\nfirst,x,u\n")
+    code, out, err = run("predict", models[0], none, "--drop", "name", "--on-error", "skip")
+    assert (code, out) == (0, "prediction\n") and "1 malformed rows skipped" in err
+
+
+@pytest.mark.parametrize(
+    ("which", "asked", "name"),
+    [
+        (0, ("--keep", "prediction"), "prediction"),
+        (0, ("--keep", "std", "--std"), "std"),
+        (1, ("--keep", "p(x)", "--proba"), "p(x)"),
+        (0, ("--keep", "q0.5", "--quantiles", "0.5"), "q0.5"),
+        (0, ("--quantiles", "0.1,0.1000001"), "q0.1"),
+        (0, ("--keep", "a,a"), "a"),
+    ],
+)
+def test_columns_that_would_share_a_name(which, asked, name, models, run, tmp_path):
+    """Refused before DATA is opened: there is none."""
+    code, _, err = run("predict", models[which], tmp_path / "no.csv", *asked)
+    assert code == 2 and f"two columns of the output would be called {name!r}" in err
+
+
+def test_columns_of_that_name_may_be_kept_if_nothing_collides(models, run, tmp_path):
+    data = tmp_path / "d.csv"
+    data.write_text("std,a,t\n5,1,u\n")
+    code, out, _ = run("predict", models[0], data, "--keep", "std")
+    assert code == 0 and out.startswith("std,prediction\n5,")
+
+
+def test_places_that_cannot_be_written(models, run, tmp_path):
+    data = tmp_path / "d.csv"
+    code, _, err = run("predict", models[0], data, "-o", tmp_path / "nodir" / "out.csv")
+    assert code == 2 and f"there is no folder {tmp_path / 'nodir'}" in err
+    code, _, err = run("predict", models[0], data, "-o", tmp_path, "--overwrite")
+    assert code == 2 and "is no file to be replaced" in err
+
+
+def test_nothing_is_left_of_an_output_that_fails(models, run, tmp_path):
+    """Neither of this run nor of one that was killed; the file that was there stays, and keeps its permissions."""
+    folder, data = tmp_path / "out", tmp_path / "d.csv"
+    folder.mkdir()
+    out = folder / "p.csv"
+    out.write_text("precious")
+    out.chmod(0o600)
+    (folder / ".bspforest-0123456789abcdef.tmp").write_text("prediction\n")
+    data.write_text("a,t\n1,u\nx,v\n")
+    command = ("predict", models[0], data, "-o", out, "--overwrite")
+    assert run(*command)[0] == 1
+    assert [(path.name, path.read_text()) for path in folder.iterdir()] == [("p.csv", "precious")]
+    data.write_text("a,t\n1,u\n")
+    assert run(*command)[0] == 0
+    assert out.stat().st_mode & 0o777 == 0o600 and np.isfinite(float(out.read_text().split()[1]))
