@@ -170,15 +170,15 @@ def test_memory_is_shown_by_rows_and_by_features(tmp_path):
         {"method": m, "n": n, "d": d, "us_per_row_and_tree": d * 1.0, "bytes_per_row_and_tree": bytes_}
         for m, points in {
             "bsp_chunks": ((100, 5, 0.0), (3000, 5, 50.0), (3000, 10, 70.0), (10_000, 5, 55.0)),
-            "reference": ((50, 5, 900.0), (50, 10, 3600.0), (1000, 5, 950.0)),
+            "reference": ((50, 5, 410.0), (50, 10, 410.0), (300, 5, 900.0), (1000, 5, 950.0)),
         }.items()
         for n, d, bytes_ in points
     ]
     frame = pd.DataFrame(rows)
     lines = cost.describe(frame, cost.draw(frame, tmp_path)).lines
-    assert "| the paper's algorithm in plain Python | 900 | 950 |  |  |" in lines  # at 50 and 1,000 rows
+    assert "| the paper's algorithm in plain Python | 900 | 950 |  |  |" in lines  # at 300 and 1,000 rows
     assert "| BSP, online in chunks of 1,000 |  |  | 50 | 55 |" in lines
-    assert "| the paper's algorithm in plain Python | 900 | 3,600 |" in lines
+    assert "| BSP, online in chunks of 1,000 | 50 | 70 |" in lines
     assert (tmp_path / "cost.png").stat().st_size > 10_000
 
 
