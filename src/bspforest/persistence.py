@@ -32,7 +32,7 @@ def save(
     """Save a fitted forest in a file, so that `load` gives back the same, to the last bit.
 
     The file is complete and on disk when this returns; a crash before leaves the file that was there. It holds no trace of
-    rows that are forgotten.
+    rows that `forget` has taken. Of rows that a window has dropped, the range of ``scaling="minmax"`` may be left.
 
     Parameters
     ----------
