@@ -30,18 +30,18 @@ DAY_OF_MONTH = 6
 # Seconds of a fit on two cores, a million rows and trees.
 RATE = {
     "mean": 0.0,
-    "mondrian": 0.12,
-    "bsp": 0.5,
-    "mondrian_fair": 0.55,
-    "mondrian_fixed": 0.6,
-    "extra_trees": 2.0,
-    "random_forest": 5.0,
-    "bsp_redraw": 5.5,
+    "mondrian": 0.05,
+    "bsp": 0.18,
+    "mondrian_fair": 0.19,
+    "mondrian_fixed": 0.2,
+    "extra_trees": 0.8,
+    "random_forest": 1.7,
+    "bsp_redraw": 1.7,
 }
 
 
 def repetitions(scale: Scale, method: str, order: str, n: int) -> int:
-    """Sixteen where a job takes seconds; three, or one, where it takes minutes; none for slow jobs that say little more.
+    """Sixteen where a job takes seconds; three, or one, where it takes minutes.
 
     Rows do not change between repetitions in time order, only the seeds of the forests: few say nearly all.
     """
@@ -53,12 +53,7 @@ def repetitions(scale: Scale, method: str, order: str, n: int) -> int:
         return 4 if method in FAST else 1
     if n <= 100_000:
         return scale.repetitions if method in FAST else 3
-    if method in FAST and (order == "time" or n <= 400_000):
-        return 3
-    if order == "shuffled":  # 100,000 rows show where the batch forests and redrawing stand
-        return int(method in ("mean", "mondrian", "bsp"))
-    # Redrawing takes longer than a random forest; 400,000 rows show what it does.
-    return int(method != "bsp_redraw" or n <= 400_000)
+    return 3 if method in FAST and (order == "time" or n <= 400_000) else 1
 
 
 def plan(scale: Scale) -> list[Job]:

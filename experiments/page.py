@@ -22,10 +22,9 @@ on two cores:
 - Classification: 8 repetitions for letter, which is half of all rows. Beyond the paper (ten components, all features): 4
   repetitions, 5 shares.
 - Prices: 8 repetitions. Each predicts 91,616 rows, so that little is left to chance.
-- Airline: 16 repetitions at 100K for what takes seconds, 3 for the batch forests and `redraw`. In time order, where rows
-  are the same in all repetitions and only seeds differ, 3 and 1 at 400K and 1M, and no `redraw` at 1M. Shuffled, neither
-  batch forests nor `redraw` beyond 100K; the others 3 times at 400K, and once at 1M, BSP and Mondrian at τₙ only. What
-  is left out takes up to half an hour a job. Without day and month (100K): 4 and 1.
+- Airline: 16 repetitions at 100K for what takes seconds, 3 for the batch forests and `redraw`; 3 and 1 at 400K, and at 1M in
+  time order, where rows are the same in all repetitions and only seeds differ; 1 at 1M shuffled. Without day and month
+  (100K): 4 and 1.
 - Cost: one measurement each, with caps for the slow methods.
 """
 
