@@ -77,7 +77,10 @@ def bench_load(n: int, n_trees: int, path: Path, rounds: int = 4) -> None:
 
 
 def bench_checkpoints(n: int, n_trees: int, path: Path, every: int = 10_000, rounds: int = 2) -> None:
-    """A stream in chunks with a checkpoint every so many rows: none, plain saves, and saves in the background."""
+    """A stream in chunks with a checkpoint every so many rows: none, plain saves, and saves in the background.
+
+    The model is saved at the end in any case, as `bspforest learn` does.
+    """
     X, y = uniform(n)
     chunk = 1_000
 
@@ -92,6 +95,8 @@ def bench_checkpoints(n: int, n_trees: int, path: Path, every: int = 10_000, rou
                     forest.save(path)
                 elif (start + chunk) % every == 0 and how == "background":
                     saver.save(forest)
+            if how == "none":
+                forest.save(path)
         return time.perf_counter() - begun, time.thread_time() - computed
 
     learn_small = BSPForestRegressor(2, random_state=0).fit(X[:100], y[:100])
