@@ -18,7 +18,7 @@ from .summary import Claim, Section, by_sign, compare, judge, judge_size, means_
 
 NAME = "efficiency"
 SETTINGS = ("n", "scale")
-MEASURES = ("rmse", "leaves", "fit_cpu_s", "predict_cpu_s")
+MEASURES = rows.MEASURES
 TIMED = False
 
 COMPARED = ("mondrian", "mondrian_redraw", "bsp", "bsp_redraw")

@@ -16,7 +16,7 @@ from .summary import Claim, Section, average, compare, judge, numbers, show, sta
 
 NAME = "prices"
 SETTINGS = ("share",)
-MEASURES = ("rmse", "leaves", "fit_cpu_s", "predict_cpu_s")
+MEASURES = rows.MEASURES
 TIMED = False
 
 METHODS = (

@@ -97,6 +97,9 @@ def make_oblique_sine(n: int, n_test: int, seed: int) -> Split:
     return Split(X, y, X_test, truth)
 
 
+MEASURES = ("rmse", "leaves", "fit_cpu_s", "predict_cpu_s")
+
+
 def measure_regression(forest: Any, split: Split) -> dict[str, float]:
     """Fit a forest on one core and measure it. Times are those of its thread, so that other jobs do not count."""
     begun = time.thread_time()

@@ -2,50 +2,17 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from csv_files import write_rows
 
 import bspforest
 from bspforest import BSPForestRegressor
-from bspforest.cli.main import main
 from bspforest.persistence import load_with_extra
-
-
-def write_rows(path, header, rows):
-    with open(path, "w", newline="") as file:
-        csv.writer(file).writerows([header, *rows])
-    return str(path)
-
-
-@pytest.fixture(scope="module")
-def numbers(tmp_path_factory):
-    """600 rows of three numbers and a target of numbers: the file, X and y."""
-    X = np.random.default_rng(0).random((600, 3))
-    y = X @ [1.0, 2.0, 0.0]
-    path = tmp_path_factory.mktemp("data") / "numbers.csv"
-    return write_rows(path, ["a", "b", "c", "y"], np.column_stack([X, y]).tolist()), X, y
-
-
-@pytest.fixture
-def run(capsys):
-    """Run a command: its exit code, and what it said on standard output and standard error."""
-
-    def call(*arguments):
-        try:
-            code = main([str(argument) for argument in arguments])
-        except SystemExit as end:  # argparse
-            code = end.code
-        shown = capsys.readouterr()
-        assert "Traceback" not in shown.err
-        return code, shown.out, shown.err
-
-    return call
-
 
 MALFORMED = (
     "a,b,y\n"

@@ -12,14 +12,7 @@ import pytest
 import bspforest
 from bspforest import BSPForestClassifier, BSPForestRegressor
 from bspforest.cli.checkpoint import Checkpoints
-from bspforest.cli.main import main
 from bspforest.persistence import load_with_extra
-
-
-@pytest.fixture
-def run(capsys):
-    """Run a command: its exit code, and what it said on standard output and standard error."""
-    return lambda *arguments: (main([str(argument) for argument in arguments]), *capsys.readouterr())
 
 
 def write_rows(path, rows):

@@ -7,14 +7,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bspforest.cli.main import main
-
-
-@pytest.fixture
-def run(capsys):
-    """Run a command: its exit code, and what it said on standard output and standard error."""
-    return lambda *arguments: (main([str(argument) for argument in arguments]), *capsys.readouterr())
-
 
 @pytest.fixture
 def models(run, tmp_path):

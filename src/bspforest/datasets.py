@@ -243,10 +243,9 @@ def make_friedman(
     ((1000, 10), 1.0)
     """
     _check_size(n, d, 5)
-    rng = check_random_state(random_state)
-    X = rng.random_sample((n, d))
-    truth = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3] + 5 * X[:, 4]
-    return X, truth + noise * rng.standard_normal(n), truth
+    X, sine, errors = _draw_sine(n, d, random_state)
+    truth = sine + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3] + 5 * X[:, 4]
+    return X, truth + noise * errors, truth
 
 
 def make_oblique_sine(
@@ -282,7 +281,12 @@ def make_oblique_sine(
     ((1000, 2), 0.2)
     """
     _check_size(n, 2, 2)
+    X, truth, errors = _draw_sine(n, 2, random_state)
+    return X, truth + noise * errors, truth
+
+
+def _draw_sine(n: int, d: int, random_state: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows uniform in the unit cube, 10 sin(π x1 x2) of each, and standard normal errors."""
     rng = check_random_state(random_state)
-    X = rng.random_sample((n, 2))
-    truth = 10 * np.sin(np.pi * X[:, 0] * X[:, 1])
-    return X, truth + noise * rng.standard_normal(n), truth
+    X = rng.random_sample((n, d))
+    return X, 10 * np.sin(np.pi * X[:, 0] * X[:, 1]), rng.standard_normal(n)
