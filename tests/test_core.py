@@ -149,3 +149,13 @@ def test_the_range_of_nothing():
     forest.learn(X[:40] + 7.0, y[:40], w[:40])
     np.testing.assert_array_equal(forest._range, held_range(forest))
     check(forest)
+
+
+def test_the_range_of_a_constant():
+    forest = make_forest()
+    forest.learn(np.full((3, 4), 5.0), y[:3], w[:3])
+    forest.learn(np.full((1, 4), 7.0), y[:1], w[:1])
+    forest.forget(np.arange(3))
+    np.testing.assert_array_equal(forest._range, 7.0)
+    forest.forget(np.array([3]))
+    np.testing.assert_array_equal(forest._range, 0.0)

@@ -295,7 +295,7 @@ class OnlineForest(Trees):
         if self.scaling == "minmax":
             low, high = self._range
             rows = self.arrays.rows[self.table.slots_of(ids)]
-            ends = ((rows == low) | (rows == high)).any(axis=0) & (low < high)
+            ends = ((rows == low) | (rows == high)).any(axis=0)
         try:
             self._forget(ids)
         finally:
