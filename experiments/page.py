@@ -89,6 +89,8 @@ def assemble(run: Run, sections: list[Section], checks: list, missing: list[str]
             "**A quick run**: fewer trees, rows and repetitions than the paper's. It shows that everything works.",
             "",
         ]
+    for remark in signed.get("remarks", []):  # put there by hand: what a reader should know of this run
+        lines += [remark, ""]
     if missing:
         lines += ["**This run is not complete**, and verdicts may change:", "", *(f"- {line}" for line in missing), ""]
     lines += [

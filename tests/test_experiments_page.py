@@ -5,6 +5,7 @@ Comparisons that do not pair their rows were seen to fail, and so were the mista
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 import numpy as np
@@ -197,7 +198,8 @@ def test_prices_name_their_source_and_no_year_of_sale():
 
 
 def test_goals_and_the_commit_stand_on_the_page(tmp_path):
-    (tmp_path / "run.json").write_text('{"machines": [{"cores": 2}], "commits": ["0123456789abcdef"]}')
+    held = {"machines": [{"cores": 2}], "commits": ["0123456789abcdef"], "remarks": ["Other work ran too."]}
+    (tmp_path / "run.json").write_text(json.dumps(held))
     lines = page.assemble(Run(tmp_path, FULL), [], [("letter, accuracy", "≥ 0.645", "0.652", True)], [])
     assert "## Goals of this library" in lines and "| letter, accuracy | ≥ 0.645 | 0.652 | yes |" in lines
-    assert "cores 2; commit 0123456789ab." in lines[2]
+    assert "cores 2; commit 0123456789ab." in lines[2] and "Other work ran too." in lines
