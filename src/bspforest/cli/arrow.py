@@ -12,4 +12,8 @@ try:
 except ImportError as error:
     raise CommandError(f"reading data needs pyarrow ({error}): pip install 'bspforest[cli]'") from None
 
+# While pyarrow parses, it puts handlers of its own in the place of Python's, and about one SIGTERM or Ctrl-C in forty that
+# comes meanwhile is lost (pyarrow 26). A block is parsed in milliseconds, so Python's own handlers can wait for it.
+pa.enable_signal_handlers(False)
+
 __all__ = ["pa", "pa_csv", "pc", "pq"]
