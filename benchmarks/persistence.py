@@ -54,6 +54,7 @@ def bench_load(n: int, n_trees: int, path: Path, rounds: int = 4) -> None:
     calls = {
         "plain reading": read_plainly,
         "load": bspforest.load,
+        "load with the full check": lambda path: bspforest.load(path, check="fully"),
         "load without check": lambda path: bspforest.load(path, check=False),
     }
     for place in ("disk", "page cache"):

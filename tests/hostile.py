@@ -1,13 +1,15 @@
 """Model files damaged and forged in every way. Run as a program, see test_persistence.py: a crash must not end the tests.
 
 Every file must end in a `ModelFileError`, or in the forest that was saved. Files forged with care, checksums right, may also end
-in another forest that is one: it is then used until nothing is left of it, which would crash if it were not.
+in another forest that is one: it is then used until nothing is left of it, which would crash if it were not. Or in one that can be
+asked and no more: the first change must be refused, and nothing be changed.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import pickle
 import sys
 import tempfile
 import warnings
@@ -64,6 +66,17 @@ def same(a, b) -> bool:
     )
 
 
+def ask(forest, X: np.ndarray) -> None:
+    """All that reads trees."""
+    if forest.n_samples_:
+        forest.predict(X)
+        forest.apply(X)
+        if hasattr(forest, "predict_quantiles"):
+            forest.predict(X, return_std=True)
+            forest.predict_quantiles(X, [0.1, 0.9])
+        list(forest.trees_)
+
+
 def use_up(forest) -> None:
     """Ask, learn and forget until nothing is left."""
     rng = np.random.default_rng(0)
@@ -72,9 +85,7 @@ def use_up(forest) -> None:
     y = getattr(forest, "classes_", np.arange(3))
     for n in (1, 40):
         X = rng.random((n, d)) * 1.5
-        if forest.n_samples_:
-            forest.predict(X)
-            forest.apply(X)
+        ask(forest, X)
         forest.partial_fit(X, y[rng.integers(0, len(y), n)])
     for _ in range(4):
         held = forest._forest.table.held_ids()
@@ -88,7 +99,7 @@ class Judge:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "model.bsp"
-        self.refused = self.same = self.used = 0
+        self.refused = self.refused_late = self.same = self.used = 0
         self.failures: list[str] = []
 
     def judge(self, what: str, original, must_fail: bool = False, may_differ: bool = False) -> None:
@@ -106,10 +117,16 @@ class Judge:
             self.failures.append(f"{what}: was loaded")
         elif may_differ:
             self.used += 1
+            before = pickle.dumps(forest)
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
                 try:
                     use_up(forest)
+                except ModelFileError as error:  # refused before its first change
+                    self.used -= 1
+                    self.refused_late += 1
+                    if str(self.path) not in str(error) or not same(forest, pickle.loads(before)):
+                        self.failures.append(f"{what}: was changed, or is told in a strange way: {error}")
                 except Exception as error:
                     self.failures.append(f"{what}: then {type(error).__name__}: {error}")
         elif same(forest, original):
@@ -242,7 +259,8 @@ def main() -> None:
             damage(judge, forest, rng)
             forge_arrays(judge, forest, rng, int(sys.argv[2]))
         forge_headers(judge, make_forest(*KINDS[1]))
-    print(json.dumps({"refused": judge.refused, "same": judge.same, "used": judge.used, "failures": judge.failures}))
+    counts = {name: getattr(judge, name) for name in ("refused", "refused_late", "same", "used", "failures")}
+    print(json.dumps(counts))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import resource
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from hostile import array_of, copy_image, make_forest, same, with_header
 import bspforest
 from bspforest import ModelFileError
 from bspforest._layout import NOTHING
+from bspforest._trust import TreeCheck
 from bspforest.persistence import write_image
 
 HERE = Path(__file__).parent
@@ -35,7 +37,7 @@ def test_damaged_and_forged_files():
     assert done.returncode == 0, done.stderr[-3000:]
     result = json.loads(done.stdout)
     assert result["failures"] == []
-    assert result["refused"] > 1500 and result["used"] > 50
+    assert result["refused"] > 1500 and result["refused_late"] > 10 and result["used"] > 50
 
 
 def leaf_with(image, least):
@@ -123,6 +125,10 @@ FORGERIES = {
 }
 
 
+# Asking a forest does not rely on these.
+LATE = {"late time", "no partition", "pending cut", "heap", "leaf's place in the queue", "box"}
+
+
 @pytest.mark.parametrize("name", FORGERIES)
 def test_forgeries_with_right_checksums(tmp_path, name):
     """Each of these is refused for the reason it was made for."""
@@ -130,11 +136,72 @@ def test_forgeries_with_right_checksums(tmp_path, name):
     image = copy_image(make_forest("pairs", "exact", 0))
     assert len(array_of(image, "queue")) > 3 and array_of(image, "state")["free_cut"][0] >= 0
     write_image(image, tmp_path / "m", overwrite=True)
-    bspforest.load(tmp_path / "m")
+    bspforest.load(tmp_path / "m", check="fully")
     forge(image)
     write_image(image, tmp_path / "m", overwrite=True)
-    with pytest.raises(ModelFileError, match=match):
-        bspforest.load(tmp_path / "m")
+    for check in {"fully"} if name in LATE else {"fully", True}:
+        with pytest.raises(ModelFileError, match=match):
+            bspforest.load(tmp_path / "m", check=check)
+
+
+CHANGES = {
+    "a row": lambda forest: forest.partial_fit([[0.5, 0.5, 0.5]], [1.0]),
+    "rows": lambda forest: forest.partial_fit(np.full((20, 3), 0.5), np.ones(20)),
+    "forget": lambda forest: forest.forget(forest._forest.table.held_ids()[:1]),
+    "forget all": lambda forest: forest.forget(forest._forest.table.held_ids()),
+    "a copy": lambda forest: pickle.loads(pickle.dumps(forest)).partial_fit([[0.5, 0.5, 0.5]], [1.0]),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("name", sorted(LATE))
+def test_what_only_changes_rely_on_is_checked_before_the_first(tmp_path, name, change):
+    """Such a forest answers; every attempt to change it is refused, and leaves it as it was."""
+    forge, match = FORGERIES[name]
+    image = copy_image(make_forest("pairs", "exact", 0))
+    forge(image)
+    write_image(image, tmp_path / "m", overwrite=True)
+    forest = bspforest.load(tmp_path / "m")
+    hostile.ask(forest, np.random.default_rng(0).random((50, 3)))
+    forest.partial_fit(np.empty((0, 3)), [])
+    forest.forget([])
+    for _ in range(2):
+        with pytest.raises(ModelFileError, match=f"{tmp_path / 'm'}: .*{match}"):
+            CHANGES[change](forest)
+    assert same(forest, bspforest.load(tmp_path / "m"))
+
+
+def test_forgeries_anywhere_in_a_large_tree():
+    """Points are tested a thousand at a time: whatever the walk is at by then, what they show is told."""
+    rng = np.random.default_rng(0)
+    forest = bspforest.BSPForestRegressor(1, random_state=0).fit(rng.random((20_000, 3)), rng.random(20_000))._forest
+    check, cuts = TreeCheck(forest), forest.arrays.cuts[0]
+    check.check(0, fully=True)
+    parted = np.flatnonzero(cuts["right"][: forest.arrays.state["n_cuts"][0]] != NOTHING)
+    for v in rng.choice(parted, 200, replace=False):
+        before = cuts["p"][v]
+        cuts["p"][v] = rng.choice([-9.0, 9.0])
+        check.check(0, fully=False)
+        with pytest.raises(ModelFileError, match="wrong side"):
+            check.check(0, fully=True)
+        cuts["p"][v] = before
+    check.check(0, fully=True)
+
+
+def test_a_forest_is_checked_once(tmp_path, monkeypatch):
+    """Before its first change, and never again."""
+    make_forest(*hostile.KINDS[0]).save(tmp_path / "m")
+    calls = []
+    monkeypatch.setattr("bspforest._trust.check_fully", lambda *args: calls.append(args))
+    forest = bspforest.load(tmp_path / "m")
+    assert not calls
+    for _ in range(2):
+        forest.partial_fit([[0.5, 0.5, 0.5]], [1.0])
+        assert len(calls) == 1 and calls[0][1] == str(tmp_path / "m")
+    bspforest.load(tmp_path / "m", check="fully").partial_fit([[0.5, 0.5, 0.5]], [1.0])
+    assert len(calls) == 1
+    with pytest.raises(ValueError, match="check must be True, False or 'fully', got 'full'"):
+        bspforest.load(tmp_path / "m", check="full")
 
 
 def nested(depth):

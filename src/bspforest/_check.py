@@ -2,6 +2,9 @@
 
 One walk over the tree: every record and every held row must be met exactly once, so nothing here runs for ever or out of
 bounds either, whatever the arrays contain. Points are noted, and checked some at a time: see `bspforest._check_points`.
+
+Without ``fully``, what kernels that read trees take for granted: nodes, rings of points, statistics. Kernels that change trees
+also rely on points being where the cuts say, on boxes and on the queue; to check that takes three times as long.
 """
 
 from __future__ import annotations
@@ -52,14 +55,14 @@ LEVELS = 4
 
 
 @inlined
-def check_cut(tree, v):
+def check_cut(tree, v, fully):
     """Is record ``v`` a cut of its family, with the bounds of its box beside it?"""
     node = tree.cuts[v]
     d = tree.boxes.shape[2]
     if not (0 <= node.i < d and 0 <= node.j < d and math.isfinite(node.p)):
         return BAD_CUT
     own = tree.boxes[v]
-    if (
+    if fully and (
         node.low_i != own[0, node.i]
         or node.high_i != own[1, node.i]
         or node.low_j != own[0, node.j]
@@ -93,7 +96,7 @@ def check_time(tree, v, t0, budget):
 
 
 @inlined
-def note_leaf(tree, checks, k, pending, h, start, end):
+def note_leaf(tree, checks, k, pending, h, start, end, fully):
     """Note leaf ``k``, with pending cut ``pending`` (or a negative number), whose points are below the node at depth h."""
     counts = checks.counts
     if checks.leaves[k] == 0:
@@ -105,7 +108,7 @@ def note_leaf(tree, checks, k, pending, h, start, end):
     if n < 1 or (n >= tree.min_split) != (pending >= 0):
         return BAD_SIZE
     counts[MET] += n
-    counts[TESTS] += n * (end - start)
+    counts[TESTS] += n * (end - start) if fully else n * h
     if counts[TESTS] > MOST_TESTS * tree.rows.shape[0] + FEW_TESTS:
         return TOO_DEEP
     at = counts[N_POINTS]
@@ -174,8 +177,8 @@ def exists(tree, ref):
 
 
 @inlined
-def open_node(tree, checks, v, h, top):
-    """Put the children of node ``v``, at depth h, on the stack above ``top``."""
+def open_node(tree, checks, v, h, top, fully):
+    """Put the children of node ``v``, at depth h, on the stack from ``top`` on."""
     left, right = np.int64(tree.cuts[v].left), np.int64(tree.cuts[v].right)
     if not (exists(tree, left) and exists(tree, right)):
         return BAD_NODE
@@ -183,35 +186,37 @@ def open_node(tree, checks, v, h, top):
         n = np.int64(tree.leaves[~left].n_points) + np.int64(tree.leaves[~right].n_points)
         if n < tree.min_split:
             return BAD_SIZE
-    start, end = add_tests(tree, checks, v, h)
-    checks.ends[h + 1, 0] = start
-    checks.ends[h + 1, 1] = end
     checks.times[h + 1] = tree.cuts[v].time
     first = np.int64(left > right)  # trees built at once were built in this order: records are then read as they lie
-    put_node(checks, top + 1, left if first else right, h + 1, 1 - first)
-    put_node(checks, top + 2, right if first else left, h + 1, first)
-    if h + 1 > checks.counts[CLEARED]:
-        checks.counts[CLEARED] = h + 1
-        clear_span(checks.spans[h + 1])
+    put_node(checks, top, left if first else right, h + 1, 1 - first)
+    put_node(checks, top + 1, right if first else left, h + 1, first)
+    if fully:
+        start, end = add_tests(tree, checks, v, h)
+        checks.ends[h + 1, 0] = start
+        checks.ends[h + 1, 1] = end
+        if h + 1 > checks.counts[CLEARED]:
+            checks.counts[CLEARED] = h + 1
+            clear_span(checks.spans[h + 1])
     return FINE
 
 
 @inlined
-def enter_node(tree, checks, v, h, budget):
+def enter_node(tree, checks, v, h, budget, fully):
     """Check cut node ``v``, at depth h, without what is below it."""
     if checks.cuts[v] == 0:
         return BAD_NODE
     checks.cuts[v] = 0
     checks.counts[CUTS] += 1
-    wrong = check_cut(tree, v)
+    wrong = check_cut(tree, v, fully)
     return wrong if wrong != FINE else check_time(tree, v, checks.times[h], budget)
 
 
 @inlined
-def check_nodes(tree, checks, budget, tame):
-    """Walk over all nodes of the tree, cut nodes met before and again after what is below them."""
+def check_nodes(tree, checks, budget, tame, fully):
+    """Walk over all nodes of the tree; ``fully``: cut nodes are met before and again after what is below them."""
     if not exists(tree, np.int64(tree.state[0].root)):
         return FINE if tree.state[0].root == NOTHING else BAD_NODE
+    start = end = np.int64(0)
     checks.ends[0, 0] = 0
     checks.ends[0, 1] = 0
     checks.times[0] = 0.0
@@ -220,34 +225,36 @@ def check_nodes(tree, checks, budget, tame):
     top = 0
     while top >= 0:
         ref, h, side = checks.stack[top, 0], checks.stack[top, 1], checks.stack[top, 2]
-        start, end = checks.ends[h, 0], checks.ends[h, 1]
-        wrong = FINE
-        if is_full(checks, end - start):
-            wrong = settle(tree, checks, tame)
+        if fully:
+            start, end = checks.ends[h, 0], checks.ends[h, 1]
+        wrong = settle(tree, checks, tame, fully) if is_full(checks, end - start) else FINE
+        if wrong != FINE:
+            return wrong
         if checks.stack[top, 3] == 1:
             top -= 1
             checks.waits[checks.counts[N_NOTES]] = tree.cuts[ref].time - checks.times[h]
             put_note(checks, LEAVE, ref, h, 0, checks.counts[N_POINTS])
             continue
-        if h > 0:
+        if fully and h > 0:
             checks.tests[end - 1] = (checks.tests[end - 1] & ~1) + side
-        leaf = ref
-        if ref < 0:
-            top -= 1
-        elif wrong == FINE:
+        if fully and ref >= 0:
             checks.stack[top, 3] = 1
-            wrong = enter_node(tree, checks, ref, h, budget)
+            top += 1
+        leaf = ref
+        if ref >= 0:
+            wrong = enter_node(tree, checks, ref, h, budget, fully)
             if wrong == FINE and tree.cuts[ref].right != NOTHING:
-                wrong = open_node(tree, checks, ref, h, top)
+                wrong = open_node(tree, checks, ref, h, top, fully)
                 top += 2
             elif wrong == FINE:
                 leaf = np.int64(tree.cuts[ref].left)
                 wrong = FINE if leaf < 0 and exists(tree, leaf) else BAD_NODE
+        top -= 1
         if wrong == FINE and leaf < 0:
-            wrong = note_leaf(tree, checks, ~leaf, ref, h if ref >= 0 else max(h - 1, 0), start, end)
+            wrong = note_leaf(tree, checks, ~leaf, ref, h if ref >= 0 else max(h - 1, 0), start, end, fully)
         if wrong != FINE:
             return wrong
-    return settle(tree, checks, tame)
+    return settle(tree, checks, tame, fully)
 
 
 @inlined
@@ -274,11 +281,11 @@ def check_free(tree, checks):
 
 
 @entry
-def check_tree(forest, m, held, n_held, budget, tame, checks):
+def check_tree(forest, m, held, n_held, budget, tame, fully, checks):
     """What is wrong with tree ``m``, a number of `WRONG`.
 
     ``held`` is 1 for the slots of rows held, ``n_held`` of them. Sizes in the state of the tree fit its arrays. ``tame``: labels
-    and weights are of ordinary size, so that their sums must be.
+    and weights are of ordinary size, so that their sums must be. ``fully``: also what only learning and forgetting rely on.
     """
     tree = tree_of(forest, m)
     state = tree.state[0]
@@ -292,13 +299,15 @@ def check_tree(forest, m, held, n_held, budget, tame, checks):
         checks.leaves[k] = 1
     for c in range(checks.counts.shape[0]):
         checks.counts[c] = 0
-    wrong = check_nodes(tree, checks, budget, tame)
+    wrong = check_nodes(tree, checks, budget, tame, fully)
     if wrong == FINE:
         wrong = check_free(tree, checks)
     if wrong != FINE:
         return wrong
     if checks.counts[MET] != n_held:
         return LOST_ROW
+    if not fully:
+        return FINE
     if checks.counts[DUE] != state.n_due:
         return BAD_QUEUE
     for place_ in range(1, state.n_due):

@@ -168,31 +168,38 @@ def is_right(tree, v, z):
 
 
 @inlined
-def settle_leaf(tree, checks, note, first_test, tame):
-    """Are the points of a leaf where its tests say, its pending cut and its statistics theirs?"""
-    pending, h, k, last, last_test, first = note[1], note[2], note[3], note[4], note[5], note[6]
-    totals, noted = checks.totals, checks.noted
+def settle_leaf(tree, checks, note, tame):
+    """Are the statistics of a leaf those of its points?"""
+    k, last, first = note[3], note[4], note[6]
+    totals = checks.totals
     for c in range(totals.shape[0]):
         totals[c] = 0.0
     weight = 0.0
+    for s in range(first, last):
+        slot = checks.slots[s]
+        weight += tree.labels[slot, 1]
+        if tree.n_classes > 0:
+            totals[np.int64(tree.labels[slot, 0])] += tree.labels[slot, 1]
+    if tree.n_classes == 0:
+        totals[0] = weight
+    return FINE if check_totals(tree, k, totals, tame) else BAD_VALUES
+
+
+@inlined
+def settle_points(tree, checks, note, first_test):
+    """Are the points of a leaf where its tests say, and its pending cut theirs?"""
+    pending, h, k, last, last_test, first = note[1], note[2], note[3], note[4], note[5], note[6]
+    noted = checks.noted
     bound_rows(checks.rows, first, last, checks.box)
     join_span(checks.spans[h], checks.box)
     right = 0
     for s in range(first, last):
-        slot = checks.slots[s]
         z = checks.rows[s]
         for q in range(first_test, last_test):
             if is_right(tree, noted[q] >> 1, z) != (noted[q] & 1):
                 return BAD_SIDE
         if pending >= 0:
             right += is_right(tree, pending, z)
-        weight += tree.labels[slot, 1]
-        if tree.n_classes > 0:
-            totals[np.int64(tree.labels[slot, 0])] += tree.labels[slot, 1]
-    if tree.n_classes == 0:
-        totals[0] = weight
-    if not check_totals(tree, k, totals, tame):
-        return BAD_VALUES
     checks.counts[DUE] += pending >= 0 and tree.cuts[pending].time < math.inf
     return check_due(tree, k, pending, right)
 
@@ -267,25 +274,35 @@ def follow_rings(tree, checks):
     return True
 
 
+@inlined
+def fetch_rows(tree, checks):
+    """Scale the rows of the points noted. All are asked for before any is needed."""
+    slots = checks.slots
+    total = 0.0
+    for s in range(checks.counts[N_POINTS]):
+        total += tree.rows[slots[s], 0] + tree.rows[slots[s], -1] + tree.labels[slots[s], 1]
+    checks.sink[0] = total
+    for s in range(checks.counts[N_POINTS]):
+        place(tree, slots[s], checks.rows[s])
+
+
 @kernel
-def settle(tree, checks, tame):
+def settle(tree, checks, tame, fully):
     """Make the tests that are noted."""
     if not follow_rings(tree, checks):
         return BAD_RING
-    counts, slots = checks.counts, checks.slots
-    total = 0.0
-    for s in range(counts[N_POINTS]):  # all rows are asked for before any is needed
-        total += tree.rows[slots[s], 0] + tree.rows[slots[s], -1] + tree.labels[slots[s], 1]
-    checks.sink[0] = total
-    for s in range(counts[N_POINTS]):
-        place(tree, slots[s], checks.rows[s])
+    counts = checks.counts
+    if fully:
+        fetch_rows(tree, checks)
     first_test = 0
     for e in range(counts[N_NOTES]):
         note = checks.notes[e]
         if note[0] == LEAVE:
             wrong = leave_node(tree, checks, note[1], note[2], checks.waits[e])
         else:
-            wrong = settle_leaf(tree, checks, note, first_test, tame)
+            wrong = settle_leaf(tree, checks, note, tame)
+            if fully and wrong == FINE:
+                wrong = settle_points(tree, checks, note, first_test)
             first_test = note[5]
         if wrong != FINE:
             return wrong

@@ -10,13 +10,12 @@ import joblib
 import numpy as np
 
 from . import _layout as layout
-from ._check import check_tree
-from ._check_points import WRONG, make_checks
 from ._checksum import checksum
 from ._file import READS_IN_THREADS, read_ahead, read_all
 from ._header import LARGEST_HEADER, entry, expect, make_estimator, parse, whole
 from ._image import COMMON, FORMAT, MAGIC, PER_TREE, PREAMBLE, only_little_endian
 from ._threads import run_parts
+from ._trust import TreeCheck
 from .base import BSPForest
 from .core import OnlineForest, spread
 
@@ -60,10 +59,13 @@ def read_front(fd: int) -> Front:
 
 
 class Reader:
-    """Reads the blocks of one file, and checks what is in them; ``check``: also that the trees are trees."""
+    """Reads the blocks of one file, and checks what is in them; ``check``: also that the trees are trees.
 
-    def __init__(self, fd: int, front: Front, *, check: bool) -> None:
-        self.fd, self.front, self.check = fd, front, check
+    ``fully``: also what only learning and forgetting rely on.
+    """
+
+    def __init__(self, fd: int, front: Front, *, check: bool, fully: bool) -> None:
+        self.fd, self.front, self.check, self.fully = fd, front, check, fully
         self.offset = front.table_at
         self.shape = entry(front.header, "forest", dict)
         self.checksums = np.empty(front.n_blocks, np.uint64)
@@ -188,14 +190,8 @@ class Reader:
         starts = self.offset + np.concatenate([[0], np.cumsum(sizes)])
         expect(starts[-1] == self.front.size, "the sizes of the trees do not add up to that of the file")
 
-        held = np.zeros(n_slots, dtype=np.uint8)
-        held[forest.table.held_slots()] = 1
-        tame = bool(np.abs(arrays.labels[:n_slots]).max(initial=0.0) < 1e100)
-
         def read(first: int, last: int) -> None:
-            checks = make_checks(
-                n_slots, arrays.cuts.shape[1], arrays.leaves.shape[1], forest.n_features, arrays.values.shape[2]
-            )
+            check = TreeCheck(forest) if self.check else None
             for m in range(first, last):
                 parts = []
                 offset = int(starts[m])
@@ -208,7 +204,7 @@ class Reader:
                 expect(
                     checksum(*parts) == self.checksums[len(COMMON) + m], f"tree {m} is damaged: its checksum is wrong"
                 )
-                wrong = check_tree(arrays, m, held, forest.n_held, forest.budget, tame, checks) if self.check else 0
-                expect(wrong == 0, f"tree {m} is not consistent: {WRONG[wrong]}")
+                if check is not None:
+                    check.check(m, fully=self.fully)
 
         run_parts(read, forest.n_trees, joblib.cpu_count() if READS_IN_THREADS else 1, self.front.size)

@@ -49,6 +49,9 @@ class OnlineForest(Trees):
     seed : numpy.random.SeedSequence
     """
 
+    # The file that a forest was loaded from, if its points are still to be checked: see `bspforest._trust`.
+    unchecked: str | None = None
+
     def __init__(
         self,
         n_features: int,
@@ -104,6 +107,14 @@ class OnlineForest(Trees):
         """Label and weight of the rows held, oldest first."""
         return self.arrays.labels[self.table.held_slots()]
 
+    def trust(self) -> None:
+        """Check the forest fully if it came from a file and has not been: to be called before anything is changed."""
+        if self.unchecked is not None:
+            from ._trust import check_fully  # which needs this module
+
+            check_fully(self, self.unchecked)
+            self.unchecked = None
+
     # ------------------------------------------------------------------------------------------------------------------
     # Learning
 
@@ -113,6 +124,8 @@ class OnlineForest(Trees):
             self.learn_row(X[0], y[0], w[0])
             progress.advance(1)
             return
+        if len(X):
+            self.trust()
         # Rows that would be learned only to be forgotten are skipped.
         skip = max(0, len(X) - self.window) if self.window is not None else 0
         held = 0 if skip else self.n_held
@@ -192,6 +205,8 @@ class OnlineForest(Trees):
         budget = self.budget_of(min(held + 1, most))
         if budget < self.budget_of(held):
             self._budgets(held, [1])  # says what is wrong
+        if self.unchecked is not None:
+            self.trust()
         with undivided():
             if held == most:
                 self._forget_part(table.oldest(1))
@@ -291,6 +306,8 @@ class OnlineForest(Trees):
 
     def forget(self, ids: np.ndarray) -> None:
         """Forget rows, which must be held, each named once; and the range, where it was theirs alone."""
+        if len(ids):
+            self.trust()
         ends = np.zeros(self.n_features, dtype=bool)
         if self.scaling == "minmax":
             low, high = self._range

@@ -4,7 +4,8 @@ A file is, little-endian and without gaps: a preamble of 64 bytes, the header (J
 for each block, and the blocks. The first blocks are what all trees share (`COMMON`); then comes a block for each tree, with the
 part in use of each of its arrays (`PER_TREE`). Files are written beside their place and renamed.
 
-Kernels do not check bounds, so `load` is where a file is trusted or not: it checks every index, size and order that they rely on.
+Kernels do not check bounds, so `load` is where a file is trusted or not: it checks every index, size and order that asking a forest
+relies on. What only learning and forgetting rely on takes three times as long to check, and is checked before the first of them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import errno
 import os
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -182,15 +183,19 @@ class _opened:
             raise ModelFileError(f"{name}: there is not enough memory to load it") from error
 
 
-def load(path: str | os.PathLike[str], *, check: bool = True) -> Any:
+def load(path: str | os.PathLike[str], *, check: bool | Literal["fully"] = True) -> Any:
     """The forest that was saved in a file, to the last bit: it goes on learning as the saved one would have.
+
+    Files from strangers are safe to load, and what was loaded is safe to use. The check has two parts: sizes, nodes, rows and label
+    statistics, which are all that asking a forest relies on, when it is loaded; and that every point is where the cuts say,
+    which takes three times as long, before it first learns or forgets. An error is raised before anything is changed.
 
     Parameters
     ----------
     path : path-like
-    check : bool, default=True
-        If False, checksums and sizes are checked, but not that the trees are trees. Damage is still seen, so this is enough for
-        files that you have written, and loads them as fast as they can be read; a forged one could crash the process.
+    check : bool or "fully", default=True
+        "fully": both parts at once. If False, checksums and sizes are checked, but not that the trees are trees. Damage is still
+        seen, so this is enough for files that you have written; a forged one could crash the process.
 
     Returns
     -------
@@ -199,13 +204,21 @@ def load(path: str | os.PathLike[str], *, check: bool = True) -> Any:
     Raises
     ------
     ModelFileError
-        A ValueError: the file is not a model file, is damaged, or is not consistent. Files from strangers are safe to load.
+        A ValueError: the file is not a model file, is damaged, or is not consistent. The first `partial_fit` or `forget` may
+        raise it too.
     """
     return load_with_extra(path, check=check)[0]
 
 
-def load_with_extra(path: str | os.PathLike[str], *, check: bool = True) -> tuple[Any, dict[str, Any] | None]:
+def load_with_extra(
+    path: str | os.PathLike[str], *, check: bool | Literal["fully"] = True
+) -> tuple[Any, dict[str, Any] | None]:
     """As `load`, with the ``extra`` that was saved beside the forest."""
+    if check not in (True, False, "fully"):
+        raise ValueError(f"check must be True, False or 'fully', got {check!r}")
     with _opened(path) as file:
         front = read_front(file.fileno())
-        return Reader(file.fileno(), front, check=check).read(), front.header["extra"]
+        forest = Reader(file.fileno(), front, check=bool(check), fully=check == "fully").read()
+        if check is True:
+            forest._forest.unchecked = os.fspath(path)
+        return forest, front.header["extra"]

@@ -136,7 +136,7 @@ def _begin(options: argparse.Namespace) -> Learner:
 
 def _continue(options: argparse.Namespace) -> Learner:
     """A saved forest, and the stream at the first row it has not learned."""
-    forest, record = load_model(options.model)
+    forest, record = load_model(options.model, to_change=True)
     encoder, target = record.make_encoder(), record.make_target()
     _check_same(options, forest, record, target, encoder.kinds)
     forest.set_params(n_jobs=options.jobs)

@@ -94,7 +94,7 @@ def run_forget(options: argparse.Namespace) -> int:
     if options.output and options.output.exists() and not options.overwrite:
         raise UsageError(f"{options.output} is there already: --overwrite replaces it")
     ids = _parse_ids(options)
-    forest, extra = persistence.load_with_extra(options.model)
+    forest, extra = persistence.load_with_extra(options.model, check="fully")
     forest.forget(ids)
     if extra and KEY in extra:
         encoder = parse_record(extra, options.model).make_encoder()

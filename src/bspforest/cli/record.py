@@ -72,7 +72,7 @@ def parse_record(extra: dict[str, Any] | None, path: Path) -> Record:
     return record
 
 
-def load_model(path: Path) -> tuple[Any, Record]:
+def load_model(path: Path, *, to_change: bool = False) -> tuple[Any, Record]:
     """The forest in a model file, and the record beside it."""
-    forest, extra = persistence.load_with_extra(path)
+    forest, extra = persistence.load_with_extra(path, check="fully" if to_change else True)
     return forest, parse_record(extra, path)
