@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
+import lzma
 import sys
 from pathlib import Path
 
@@ -174,3 +177,19 @@ def test_outputs_are_checked_before_a_long_run(run, numbers, tmp_path):
     assert code == 2 and ".png, .svg or .pdf" in err and not out
     code, out, err = run("evaluate", numbers[0], "--target", "y", "--json", tmp_path / "no" / "x.json")
     assert code == 2 and "there is no folder" in err and not out
+    assert run("evaluate", numbers[0], "--target", "y", "--json", numbers[0])[0] == 2
+    model = tmp_path / "m.bsp"
+    assert run("learn", numbers[0], "--target", "y", "--model", model, "--trees", 2)[0] == 0
+    code, _, err = run("plot", model, "--dims", "a", "b", "-o", tmp_path / "picture")
+    assert code == 2 and ".png, .svg or .pdf" in err and not list(tmp_path.glob("picture*"))
+    code, _, err = run("forget", model, "--ids", "1", "-o", tmp_path / "no" / "m.bsp")
+    assert code == 2 and f"there is no folder {tmp_path / 'no'}" in err
+
+
+@pytest.mark.parametrize("suffix", ["gz", "bz2", "xz"])
+def test_compressed_data_that_is_cut_off(suffix, run, numbers, tmp_path):
+    data = {"gz": gzip, "bz2": bz2, "xz": lzma}[suffix].compress(Path(numbers[0]).read_bytes())
+    path = tmp_path / f"d.csv.{suffix}"
+    path.write_bytes(data[: len(data) // 2])
+    code, _, err = run("evaluate", path, "--target", "y", "--trees", 2)
+    assert code == 1 and err.splitlines()[-1].startswith(f"bspforest: {path}: ") and "mistake" not in err

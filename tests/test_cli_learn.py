@@ -8,10 +8,12 @@ import re
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from hostile import same
 
 import bspforest
 from bspforest import BSPForestClassifier, BSPForestRegressor
 from bspforest.cli.checkpoint import Checkpoints
+from bspforest.cli.learn import Learner
 from bspforest.persistence import load_with_extra
 
 
@@ -100,7 +102,7 @@ def test_a_failed_checkpoint_is_made_up_for(tmp_path):
     folder.mkdir()
     X = np.random.default_rng(0).random((60, 2))
     forest = BSPForestRegressor(2, random_state=0).fit(X, X[:, 0])
-    checkpoints = Checkpoints(folder / "m.bsp", 10, None)
+    checkpoints = Checkpoints(folder / "m.bsp", 10, None, overwrite=False)
     checkpoints.finish(forest, {"n": 1})
     folder.rename(away)
     checkpoints.start(forest, {"n": 2})
@@ -108,6 +110,105 @@ def test_a_failed_checkpoint_is_made_up_for(tmp_path):
     away.rename(folder)
     checkpoints.finish(forest, {"n": 3})
     assert load_with_extra(folder / "m.bsp")[1] == {"n": 3}
+
+
+def test_learning_that_fails_keeps_the_last_checkpoint(run, tmp_path, monkeypatch):
+    """No one knows how much of a chunk is learned when memory runs out: every row is learned once all the same."""
+    data, model, whole = write_rows(tmp_path / "d.csv", GOOD), tmp_path / "m.bsp", tmp_path / "whole.bsp"
+    options = ("--target", "y", "--trees", 2, "--chunk-rows", 5, "--checkpoint-rows", 10)
+    assert run("learn", data, "--model", whole, *options)[0] == 0
+    partial_fit = BSPForestRegressor.partial_fit
+
+    def fail(self, X, y):
+        partial_fit(self, X, y)
+        if self.n_samples_seen_ == 35:
+            raise MemoryError
+        return self
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BSPForestRegressor, "partial_fit", fail)
+        code, _, err = run("learn", data, "--model", model, *options)
+    assert code == 1 and "out of memory" in err
+    learned = bspforest.load(model).n_samples_
+    assert learned in (10, 20, 30) and f"{learned} rows of {data} are learned and saved in {model}; --resume" in err
+    assert run("learn", data, "--model", model, *options, "--resume")[0] == 0
+    assert same(bspforest.load(model), bspforest.load(whole))
+
+
+def while_it_learns(monkeypatch, do):
+    """Have something done by another program after the second chunk is learned."""
+    learn = Learner.learn
+
+    def learn_and_do(self):
+        n = learn(self)
+        if self.n_learned == 10 and n:
+            do()
+        return n
+
+    monkeypatch.setattr(Learner, "learn", learn_and_do)
+
+
+def test_a_model_that_appears_meanwhile_is_not_overwritten(run, tmp_path, monkeypatch):
+    data, model = write_rows(tmp_path / "d.csv", GOOD), tmp_path / "m.bsp"
+    while_it_learns(monkeypatch, lambda: model.write_bytes(b"precious"))
+    code, _, err = run("learn", data, "--target", "y", "--model", model, "--trees", 2, "--chunk-rows", 5)
+    assert code == 1 and "file exists, and is not to be overwritten" in err
+    assert model.read_bytes() == b"precious"
+
+
+def test_rows_forgotten_meanwhile_do_not_come_back(run, tmp_path, monkeypatch):
+    """``forget`` while ``learn`` runs: its next checkpoint would undo it."""
+    data, model = write_rows(tmp_path / "d.csv", GOOD), tmp_path / "m.bsp"
+    options = ("--target", "y", "--model", model, "--chunk-rows", 5)
+    assert run("learn", data, *options, "--trees", 2)[0] == 0
+    more = write_rows(tmp_path / "more.csv", GOOD[:40])
+
+    def forget():
+        forest, extra = load_with_extra(model)
+        forest.forget([0, 1]).save(model, extra=extra)
+
+    with monkeypatch.context() as patch:
+        while_it_learns(patch, forget)
+        code, _, err = run("learn", more, *options, "--append")
+    assert code == 1 and err == (
+        f"bspforest: {model} was changed by another program meanwhile, and is left as it is: what was learned since the last "
+        "save is not in it\n"
+    )
+    assert bspforest.load(model).n_samples_ == 48
+    assert run("learn", more, *options, "--append")[0] == 0
+    assert bspforest.load(model).n_samples_ == 88
+
+
+def test_a_new_file_under_an_old_name_can_be_appended(run, tmp_path, monkeypatch):
+    """As a daily job does. The same rows are refused, from whichever folder."""
+    data, model = write_rows(tmp_path / "today.csv", GOOD), tmp_path / "m.bsp"
+    options = ("--target", "y", "--model", model)
+    assert run("learn", data, *options, "--trees", 2)[0] == 0
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    code, _, err = run("learn", "../today.csv", *options, "--append")
+    assert code == 2 and "has learned 50 rows of it already; --resume goes on after them" in err
+    write_rows(data, GOOD[::-1])
+    code, _, err = run("learn", data, *options, "--resume")
+    assert code == 1 and "--append adds other data" in err
+    assert run("learn", "../today.csv", *options, "--append")[0] == 0
+    assert bspforest.load(model).n_samples_ == 100
+    write_rows(tmp_path / "below" / "today.csv", GOOD[:20])
+    assert run("learn", "today.csv", *options, "--append")[0] == 0
+    assert bspforest.load(model).n_samples_ == 120
+
+
+def test_a_last_line_that_was_half_written(run, tmp_path):
+    """The rows before it must not be learned again, as they would be if the file passed for another."""
+    data, model = tmp_path / "d.csv", tmp_path / "m.bsp"
+    data.write_text("\n".join(["a,b,y", *GOOD])[:-1])
+    options = ("--target", "y", "--model", model, "--chunk-rows", 20)
+    assert run("learn", data, *options, "--trees", 2)[0] == 0
+    write_rows(data, GOOD)
+    code, _, err = run("learn", data, *options, "--resume")
+    assert code == 1 and "its first 20 are; if it was changed since, or its last line was half written then" in err
+    code, _, err = run("learn", data, *options, "--append")
+    assert code == 2 and "has learned 50 rows of it already" in err
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+
 import laws
 import numpy as np
 import pytest
 from test_invariants import check
 
+import bspforest
+from bspforest import BSPForestRegressor
 from bspforest import _layout as layout
+from bspforest.persistence import Saver
 
 
 def test_growing_without_memory(monkeypatch):
@@ -115,3 +120,65 @@ def test_rescaling_without_memory(monkeypatch, redraw, fails):
     check(forest)
     laws.learn(forest, X)
     check(forest)
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_rescaling_without_memory_to_begin_with(monkeypatch, forgets):
+    """No scratch space, and nothing is changed yet: the trees stay in the old range, which is as exact."""
+    X = np.random.default_rng(4).random((60, 2))
+    X[30:] *= 5.0
+    forest = laws.make(X, 4, budget=2.0, scaling="minmax")
+    laws.learn(forest, X[:30])
+    low, high = forest._range
+    with monkeypatch.context() as patch:
+        fail_from(patch, forest, "_make_works", 0)
+        if forgets:  # what was asked for cannot be done wholly, which is to be told
+            with pytest.raises(MemoryError):
+                forest.forget(np.array([np.argmin(X[:30, 0])]))
+        else:
+            laws.learn(forest, X[30:])
+    assert forest.n_held == (29 if forgets else 60)
+    np.testing.assert_array_equal(forest._range, (low, high))
+    check(forest)
+    laws.learn(forest, X)
+    check(forest)
+    assert (forest._range[1] > high).all()
+
+
+def test_without_threads(monkeypatch):
+    """The system has no thread left: what threads would have done is done without."""
+    X = np.random.default_rng(5).random((6_000, 2))
+    forests = [laws.make(X, 8, budget=2.0) for _ in range(2)]
+    start, left = threading.Thread.start, [2]
+
+    def fail_later(thread):
+        left[0] -= 1
+        if left[0] < 0:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    for forest, fails in zip(forests, (False, True), strict=True):
+        forest.n_threads = 4
+        if fails:
+            monkeypatch.setattr(threading.Thread, "start", fail_later)
+        laws.learn(forest, X[:4_000])
+        laws.learn(forest, X[4_000:])
+    monkeypatch.undo()
+    assert left[0] < -4
+    np.testing.assert_array_equal(forests[0].sum_leaves(X), forests[1].sum_leaves(X))
+    check(forests[1])
+
+
+def test_saving_without_threads(tmp_path, monkeypatch):
+    forest = BSPForestRegressor(2, random_state=0).fit([[0.0], [1.0], [2.0]], [0, 1, 2])
+
+    def fail(thread):
+        raise RuntimeError("can't start new thread")
+
+    with Saver(tmp_path / "m") as saver:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", fail)
+            saver.save(forest)
+        assert bspforest.load(tmp_path / "m").n_samples_ == 3
+        saver.save(forest.partial_fit([[3.0]], [3]))
+    assert bspforest.load(tmp_path / "m").n_samples_ == 4

@@ -200,8 +200,23 @@ def test_a_forest_is_checked_once(tmp_path, monkeypatch):
         assert len(calls) == 1 and calls[0][1] == str(tmp_path / "m")
     bspforest.load(tmp_path / "m", check="fully").partial_fit([[0.5, 0.5, 0.5]], [1.0])
     assert len(calls) == 1
-    with pytest.raises(ValueError, match="check must be True, False or 'fully', got 'full'"):
-        bspforest.load(tmp_path / "m", check="full")
+    for wrong in ("full", 1, None):  # 1 equals True, and must not pass for less than it
+        with pytest.raises(ValueError, match=f"check must be True, False or 'fully', got {wrong!r}"):
+            bspforest.load(tmp_path / "m", check=wrong)
+
+
+def test_trees_that_are_deep_by_nature(tmp_path):
+    """Rows that differ in one feature each, by less and less: thousands of cuts, one below the other."""
+    n = 95
+    X = np.zeros((n, 150))
+    X[np.arange(n), np.arange(n)] = 2.0 ** -np.arange(n)
+    forest = bspforest.BSPForestRegressor(
+        2, cuts="axes", budget=np.inf, min_samples_split=2, scaling=None, random_state=0
+    ).fit(X, np.arange(n))
+    forest.save(tmp_path / "m")
+    for check in (True, "fully"):
+        assert same(bspforest.load(tmp_path / "m", check=check), forest)
+    assert max(tree.max_depth for tree in forest.trees_) > 90
 
 
 def nested(depth):

@@ -202,6 +202,17 @@ def test_section_of_more_features(friedman):
     assert display.ax_.get_xlabel() == "feature 3"
 
 
+@pytest.mark.parametrize("cuts", ["pairs", "axes"])
+def test_hulls_of_data_far_from_zero(cuts):
+    """Points are in the leaf that holds them, also where their features have too few digits to find it by the cuts."""
+    X = 1e15 + np.floor(np.random.default_rng(0).random((60, 2)) * 100)
+    forest = BSPForestRegressor(2, cuts=cuts, budget_scale=4, random_state=0).fit(X, X[:, 0])
+    section = PartitionDisplay.from_estimator(forest).section
+    leaves, counts = np.unique(section.leaves, return_counts=True)
+    np.testing.assert_array_equal(counts, section.tree.n_points[leaves])
+    assert len(leaves) == section.tree.n_leaves
+
+
 def test_hull_choices(moons):
     forest = BSPForestClassifier(1, budget_scale=2, random_state=1).fit(*moons)
     display = PartitionDisplay.from_estimator(forest)

@@ -117,6 +117,19 @@ def test_a_key_that_appears_late_is_used():
     assert model.predict_one({**rows[0], "d": 0.9, "unheard of": math.nan}) == high
 
 
+@pytest.mark.parametrize("value", [np.float32(3), np.float16(6e4), np.uint8(255), np.int8(-128), np.int32(2**31 - 1)])
+@pytest.mark.filterwarnings("error")
+def test_numbers_of_numpys_types(value):
+    """No warning that they overflow, and the same as Python's numbers."""
+    one, other = BSPForestRegressor(2, seed=np.int64(1)), BSPForestRegressor(2, seed=1)
+    for k in range(20):
+        one.learn_one({"a": value, "b": value, "c": k}, k)
+        other.learn_one({"a": value.item(), "b": value.item(), "c": k}, k)
+    assert one.predict_one({"a": value, "b": value, "c": 5}) == other.predict_one(
+        {"a": value.item(), "b": value.item(), "c": 5}
+    )
+
+
 def test_rows_without_features():
     model = BSPForestRegressor(seed=0)
     model.learn_one({}, 1.0)

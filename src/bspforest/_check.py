@@ -96,7 +96,7 @@ def check_time(tree, v, t0, budget):
 
 
 @inlined
-def note_leaf(tree, checks, k, pending, h, start, end, fully):
+def note_leaf(tree, checks, k, pending, h, start, end):
     """Note leaf ``k``, with pending cut ``pending`` (or a negative number), whose points are below the node at depth h."""
     counts = checks.counts
     if checks.leaves[k] == 0:
@@ -108,7 +108,7 @@ def note_leaf(tree, checks, k, pending, h, start, end, fully):
     if n < 1 or (n >= tree.min_split) != (pending >= 0):
         return BAD_SIZE
     counts[MET] += n
-    counts[TESTS] += n * (end - start) if fully else n * h
+    counts[TESTS] += n * (end - start)
     if counts[TESTS] > MOST_TESTS * tree.rows.shape[0] + FEW_TESTS:
         return TOO_DEEP
     at = counts[N_POINTS]
@@ -251,7 +251,7 @@ def check_nodes(tree, checks, budget, tame, fully):
                 wrong = FINE if leaf < 0 and exists(tree, leaf) else BAD_NODE
         top -= 1
         if wrong == FINE and leaf < 0:
-            wrong = note_leaf(tree, checks, ~leaf, ref, h if ref >= 0 else max(h - 1, 0), start, end, fully)
+            wrong = note_leaf(tree, checks, ~leaf, ref, h if ref >= 0 else max(h - 1, 0), start, end)
         if wrong != FINE:
             return wrong
     return settle(tree, checks, tame, fully)

@@ -165,41 +165,46 @@ class Trees:
         while lacking := self._for_trees(forget_rows, (size,), len(slots), slots, forgotten):
             size = max(lacking, 2 * size)
 
-    def _build_all(self, slots: np.ndarray, budget: float, progress: Progress) -> None:
+    def _make_works(self, n: int) -> list[Work]:
+        """Scratch space for building trees of n rows, one for each thread."""
+        return [layout.make_work(n, self.n_features, 1) for _ in range(min(self.n_threads, self.n_trees))]
+
+    def _build_all(self, slots: np.ndarray, budget: float, works: list[Work], progress: Progress) -> None:
         """Build all trees afresh from the rows in ``slots``."""
         n = len(slots)
         todo = list(range(self.n_trees))
         if self.arrays.cuts.shape[1] < n // 2 or self.arrays.leaves.shape[1] < n // 2:
-            todo = todo[self._probe(slots, budget, progress) :]
+            todo = todo[self._probe(slots, budget, works, progress) :]
         while todo:
-            todo = self._build_some(self.arrays, todo, slots, budget, progress)
+            todo = self._build_some(self.arrays, todo, slots, budget, works, progress)
             if todo:  # those that lacked room
                 self._adopt(layout.resize_cuts(self.arrays, int(1.2 * self.arrays.cuts.shape[1]) + 64))
                 self._adopt(layout.resize_leaves(self.arrays, int(1.2 * self.arrays.leaves.shape[1]) + 64))
 
     def _build_some(
-        self, arrays: Forest, trees: list[int], slots: np.ndarray, budget: float, progress: Progress
+        self, arrays: Forest, trees: list[int], slots: np.ndarray, budget: float, works: list[Work], progress: Progress
     ) -> list[int]:
         """Build some trees in threads; those for which there was no room."""
         n = len(slots)
+        ends = [len(trees) * k // len(works) for k in range(len(works) + 1)]
         stop = threading.Event()
 
         def build(a: int, b: int) -> list[int]:
-            work = layout.make_work(n, self.n_features, 1)
             missing = []
-            for m in trees[a:b]:
-                if stop.is_set():
-                    break
-                if build_trees(arrays, work, m, m + 1, slots, budget) == m:
-                    missing.append(m)
-                else:
-                    progress.advance(n * (m + 1) // self.n_trees - n * m // self.n_trees)
+            for k in range(a, b):
+                for m in trees[ends[k] : ends[k + 1]]:
+                    if stop.is_set():
+                        break
+                    if build_trees(arrays, works[k], m, m + 1, slots, budget) == m:
+                        missing.append(m)
+                    else:
+                        progress.advance(n * (m + 1) // self.n_trees - n * m // self.n_trees)
             return missing
 
-        parts = run_parts(build, len(trees), self.n_threads, n * len(trees), stop)
+        parts = run_parts(build, len(works), len(works), n * len(trees), stop)
         return [m for part in parts for m in part]
 
-    def _probe(self, slots: np.ndarray, budget: float, progress: Progress) -> int:
+    def _probe(self, slots: np.ndarray, budget: float, works: list[Work], progress: Progress) -> int:
         """Build the first trees, one a thread, with all the room they could need; make room for the others to be like them.
 
         How many trees are built.
@@ -210,7 +215,7 @@ class Trees:
         first = self.arrays._replace(**{name: getattr(self.arrays, name)[:k].copy() for name in per_tree})
         *_, first = layout.resize_cuts(first, n + 1)
         *_, first = layout.resize_leaves(first, n + 1)
-        self._build_some(first, list(range(k)), slots, budget, progress)
+        self._build_some(first, list(range(k)), slots, budget, works, progress)
         n_cuts, n_leaves = int(first.state["n_cuts"].max()), int(first.state["n_leaves"].max())
         small = {name: getattr(self.arrays, name)[:, :1].copy() for name in ("cuts", "boxes", "leaves", "values")}
         slack = 1.02 if n > 10_000 else 1.1
@@ -279,6 +284,17 @@ class Trees:
             for a, b in pairwise(ends.tolist()):
                 yield slots[a:b], shares[a:b]
             first = last
+
+    def leaves_of_slots(self, m: int, leaves: np.ndarray) -> np.ndarray:
+        """Which of ``leaves``, which tree m has, holds each slot; -1 for slots in none of them. All rings are followed at once."""
+        arrays = self.arrays
+        found = np.full(len(arrays.rows), -1)
+        slots, left = arrays.leaves[m]["last"][leaves], arrays.leaves[m]["n_points"][leaves]
+        while len(leaves):
+            found[slots] = leaves
+            more = left > 1
+            leaves, slots, left = leaves[more], arrays.links[m][slots[more]], left[more] - 1
+        return found
 
     def number_nodes(self, m: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The nodes of tree m from the root: references, parents, depths."""

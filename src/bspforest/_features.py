@@ -73,11 +73,11 @@ def read_row(x: Mapping, columns: Columns) -> np.ndarray:
     except TypeError:
         raise TypeError(f"x must be a dict of features, got {type(x).__name__}") from None
     try:
-        if sum(map(abs, values)) < HUGE:
+        if math.hypot(*values) < HUGE:  # of numbers of any type, without a word about overflow, and not of strings
             row = np.array([values or [0.0]], dtype=np.float64)
             if row.ndim == 2:
                 return row
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         pass
     return np.array([[check_feature(key, value) for key, value in zip(columns, values, strict=True)]])
 

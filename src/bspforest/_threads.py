@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, TextIO
 
@@ -20,19 +19,43 @@ def run_parts(
 ) -> list[Any]:
     """``call(first, last)`` on up to ``n_threads`` parts of ``range(n)``; their results in order.
 
-    If that is interrupted, ``stop`` is set, for calls that look at it to end early.
+    Parts for which the system has no thread are done in this one. If that is interrupted, ``stop`` is set, for calls that look at
+    it to end early.
     """
     if n_threads <= 1 or n <= 1 or work < WORTH_THREADS:
         return [call(0, n)]
     ends = [n * k // n_threads for k in range(n_threads + 1)]
     parts = [(a, b) for a, b in pairwise(ends) if a < b]
-    with ThreadPoolExecutor(len(parts)) as pool:
+    results: list[Any] = [None] * len(parts)
+    failures: list[BaseException] = []
+
+    def run(k: int) -> None:
         try:
-            return list(pool.map(lambda part: call(*part), parts))
-        except BaseException:
-            if stop is not None:
-                stop.set()
-            raise
+            results[k] = call(*parts[k])
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads: list[threading.Thread] = []
+    try:
+        for k in range(len(parts)):
+            thread = threading.Thread(target=run, args=(k,), name="bspforest")
+            try:
+                thread.start()
+            except RuntimeError:
+                run(k)
+            else:
+                threads.append(thread)
+        for thread in threads:
+            thread.join()
+    except BaseException:
+        if stop is not None:
+            stop.set()
+        for thread in threads:
+            thread.join()
+        raise
+    if failures:
+        raise failures[0]
+    return results
 
 
 class undivided:

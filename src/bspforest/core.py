@@ -14,7 +14,7 @@ import numpy as np
 from . import _layout as layout
 from ._ensemble import Trees
 from ._ids import RowTable
-from ._layout import AXES, ISOTROPIC, PAIRS
+from ._layout import AXES, ISOTROPIC, PAIRS, Work
 from ._threads import SILENT, Progress, undivided
 
 FAMILIES = {"pairs": PAIRS, "axes": AXES, "isotropic": ISOTROPIC}
@@ -181,7 +181,7 @@ class OnlineForest(Trees):
         if self.n_held == 0 and not self.arrays.redraw:
             self.table.add(slots)
             try:
-                self._build(float(budgets[-1]), progress)
+                self._build(float(budgets[-1]), self._make_works(n), progress)
             except BaseException:  # no tree may be asked for these rows
                 self.table.remove(np.arange(self.n_seen - n, self.n_seen))
                 raise
@@ -247,9 +247,9 @@ class OnlineForest(Trees):
     # ------------------------------------------------------------------------------------------------------------------
     # Building from the rows held
 
-    def _build(self, budget: float, progress: Progress) -> None:
+    def _build(self, budget: float, works: list[Work], progress: Progress) -> None:
         """Build all trees from the rows held."""
-        self._build_all(self.table.held_slots(), budget, progress)
+        self._build_all(self.table.held_slots(), budget, works, progress)
         self.budget = budget
         self._held_at_scaling = self.n_held
         self._learned_since = 0
@@ -259,18 +259,35 @@ class OnlineForest(Trees):
         self._range = (low, high)
 
     def _rescale(self, least: float = 0.1) -> None:
-        """If the range of some feature has moved by this share of what is in use, build the trees afresh with the new one."""
-        X = self.held_rows() if self.n_held else np.zeros((1, self.n_features))
-        low, high = X.min(axis=0), X.max(axis=0)
-        del X
+        """If the range of some feature has moved by this share of what is in use, build the trees afresh with the new one.
+
+        If there is no memory to begin with that, they stay as they are, which is as exact for the range in use; it is tried again
+        when as many rows have been learned.
+        """
+        low, high = self._find_range()
         used_low, used_high = self._range
         moved = least * (used_high - used_low)
         if np.any(np.abs(low - used_low) > moved) or np.any(np.abs(high - used_high) > moved):
-            self._rebuild((low, high), (used_low, used_high))
+            try:
+                works = [] if self.arrays.redraw else self._make_works(self.n_held)
+            except MemoryError:
+                if not least:
+                    raise
+            else:
+                self._rebuild(works, (low, high), (used_low, used_high))
         self._held_at_scaling = self.n_held
         self._learned_since = 0
 
-    def _rebuild(self, *ranges: tuple[np.ndarray, np.ndarray]) -> None:
+    def _find_range(self) -> tuple[np.ndarray, np.ndarray]:
+        """The range of the rows held; zeros if there are none."""
+        slots = self.table.held_slots()
+        low = high = self.arrays.rows[slots[0]].copy() if len(slots) else np.zeros(self.n_features)
+        for start in range(0, len(slots), 65_536):
+            X = self.arrays.rows[slots[start : start + 65_536]]
+            low, high = np.minimum(low, X.min(axis=0)), np.maximum(high, X.max(axis=0))
+        return low, high
+
+    def _rebuild(self, works: list[Work], *ranges: tuple[np.ndarray, np.ndarray]) -> None:
         """Build the trees afresh with the first of some ranges for which there is memory.
 
         If there is none for any, the rows are dropped: trees half in one range and half in another are no forest.
@@ -281,7 +298,7 @@ class OnlineForest(Trees):
                 if self.n_held and self.arrays.redraw:
                     self._replay()
                 elif self.n_held:
-                    self._build(self.budget_of(self.n_held), SILENT)
+                    self._build(self.budget_of(self.n_held), works, SILENT)
                 return
             except MemoryError as error:
                 failure = error

@@ -94,8 +94,14 @@ class Saver:
         if not self.overwrite and self.path.exists():
             raise FileExistsError(errno.EEXIST, "file exists, and is not to be overwritten", str(self.path))
         image = self._copy(make_image(forest, extra))
-        self._thread = threading.Thread(target=self._write, args=(image,), name="bspforest-save")
-        self._thread.start()
+        thread = threading.Thread(target=self._write, args=(image,), name="bspforest-save")
+        try:
+            thread.start()
+        except RuntimeError:  # the system has no thread for it
+            self._write(image)
+            self.wait()
+        else:
+            self._thread = thread
 
     @property
     def busy(self) -> bool:
@@ -214,7 +220,7 @@ def load_with_extra(
     path: str | os.PathLike[str], *, check: bool | Literal["fully"] = True
 ) -> tuple[Any, dict[str, Any] | None]:
     """As `load`, with the ``extra`` that was saved beside the forest."""
-    if check not in (True, False, "fully"):
+    if not isinstance(check, bool) and check != "fully":
         raise ValueError(f"check must be True, False or 'fully', got {check!r}")
     with _opened(path) as file:
         front = read_front(file.fileno())

@@ -92,7 +92,7 @@ class _RiverForest(base.Estimator):
         settings = self._settings()
         settings._validate_params()
         settings._make_scaling(1)
-        self._rng = random.Random(seed)
+        self._rng = random.Random(seed if seed is None else int(seed))
         self._forest: OnlineForest | None = None
         self._columns: Columns = {}
         self._labels: dict[Hashable, int] = {}

@@ -110,8 +110,8 @@ class TreeView:
     def leaves_of(self, X: np.ndarray) -> np.ndarray:
         """The leaf on whose side of every cut each row of ``X`` lies.
 
-        For the rows held it is the leaf that holds them. Elsewhere it may differ from the leaf that predicts, which reads a
-        row at its nearest place in the box of each node.
+        For the rows held it is the leaf that holds them, up to rounding: the forest works with scaled features, and these are
+        not. Elsewhere it may differ from the leaf that predicts, which reads a row at its nearest place in the box of each node.
         """
         at = np.zeros(len(X), dtype=np.int64)
         for _ in range(self.max_depth):

@@ -10,11 +10,19 @@ from .. import persistence
 from .errors import CommandError
 
 
-class Checkpoints:
-    """Saves a forest every so many rows or seconds, in the background: see `bspforest.persistence.Saver`."""
+class ReplacedError(CommandError):
+    """Someone else has written the model file."""
 
-    def __init__(self, path: Path, rows: int | None, seconds: float | None) -> None:
-        self._saver = persistence.Saver(path)
+
+class Checkpoints:
+    """Saves a forest every so many rows or seconds, in the background: see `bspforest.persistence.Saver`.
+
+    A file that someone else has written since is not replaced; ``overwrite``: one that is there now is.
+    """
+
+    def __init__(self, path: Path, rows: int | None, seconds: float | None, *, overwrite: bool) -> None:
+        self._saver = persistence.Saver(path, overwrite=overwrite)
+        self._mark = _mark(path)
         self._rows = rows
         self._seconds = seconds
         self._since = 0
@@ -38,11 +46,12 @@ class Checkpoints:
     def start(self, forest: Any, extra: dict[str, Any]) -> None:
         """Save in the background."""
         try:
+            self._check_unchanged()
             self._saver.save(forest, extra)
             self._writing = extra
         except MemoryError:  # for the copy; without one it is slower, and safe
             self.finish(forest, extra)
-        except ValueError as error:
+        except (OSError, ValueError) as error:
             raise CommandError(f"a checkpoint could not be saved: {error}") from error
         self._since, self._last = 0, time.monotonic()
 
@@ -50,8 +59,10 @@ class Checkpoints:
         """Save now, whatever became of the checkpoint before."""
         self.settle()
         try:
-            persistence.save(forest, self._saver.path, extra=extra)
-            self.saved = extra
+            self._check_unchanged()
+            persistence.save(forest, self._saver.path, extra=extra, overwrite=self._saver.overwrite)
+            self._saver.overwrite = True
+            self._note(extra)
         except (OSError, MemoryError, ValueError) as error:
             raise CommandError(f"the model could not be saved: {error}") from error
 
@@ -70,4 +81,26 @@ class Checkpoints:
             self._saver.wait()
         except (OSError, MemoryError) as error:
             raise CommandError(f"a checkpoint could not be saved: {error}") from error
-        self.saved = writing or self.saved
+        if writing is not None:
+            self._note(writing)
+
+    def _note(self, extra: dict[str, Any]) -> None:
+        """Note that this is on disk."""
+        self.saved = extra
+        self._mark = _mark(self._saver.path)
+
+    def _check_unchanged(self) -> None:
+        if self._saver.overwrite and _mark(self._saver.path) not in (None, self._mark):
+            raise ReplacedError(
+                f"{self._saver.path} was changed by another program meanwhile, and is left as it is: what was learned since "
+                "the last save is not in it"
+            )
+
+
+def _mark(path: Path) -> tuple[int, int, int] | None:
+    """What tells a file from one that takes its place; None if there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size

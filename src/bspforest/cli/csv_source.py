@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import lzma
 import re
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
@@ -88,7 +89,10 @@ class CsvSource:
     def _read_more(self) -> bool:
         """Append what comes next to the tail; False at the end of the file."""
         # From a pipe, take what is there: rows that come slowly are not to be waited for by the megabyte.
-        more = self._stream.read1(BLOCK) if hasattr(self._stream, "read1") else self._stream.read(BLOCK)
+        try:
+            more = self._stream.read1(BLOCK) if hasattr(self._stream, "read1") else self._stream.read(BLOCK)
+        except (OSError, EOFError, lzma.LZMAError) as error:  # compressed data that is damaged or cut off, for instance
+            raise CommandError(f"{self.name}: {error}") from error
         self._bytes += len(more)
         self._tail += more
         return bool(more)

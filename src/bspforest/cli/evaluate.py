@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from .. import __version__
+from .._file import replacing, write_all
 from .errors import CommandError, UsageError
 from .models import Forest, Runner, make_baseline
 from .options import data_options, make_parameters
@@ -24,6 +26,9 @@ def _check_outputs(options: argparse.Namespace) -> None:
         check_picture(options.plot, "--plot")
     if options.json and options.json != "-" and not Path(options.json).absolute().parent.is_dir():
         raise UsageError(f"--json {options.json}: there is no folder {Path(options.json).parent}")
+    for option, path in (("--json", options.json), ("--plot", options.plot)):
+        if path and os.path.exists(path) and os.path.exists(options.data) and os.path.samefile(path, options.data):
+            raise UsageError(f"{option} {path}: this is the data, which would be overwritten")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -164,4 +169,9 @@ def _write_json(content: dict[str, Any], where: str) -> None:
     if where == "-":
         print(text)
     else:
-        Path(where).write_text(text + "\n", encoding="utf-8")
+        path = Path(where)
+        if path.exists() and not path.is_file():  # /dev/stderr, a named pipe
+            path.write_text(text + "\n", encoding="utf-8")
+            return
+        with replacing(path, overwrite=True) as fd:
+            write_all(fd, (text + "\n").encode(), 0)

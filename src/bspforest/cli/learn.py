@@ -15,13 +15,13 @@ from typing import Any
 from .. import BSPForestClassifier, BSPForestRegressor
 from .._file import remove_stale
 from .._threads import undivided
-from .checkpoint import Checkpoints
+from .checkpoint import Checkpoints, ReplacedError
 from .columns import NUMBER, TEXT
 from .errors import CommandError, UsageError
 from .options import FOREST, check_jobs, data_options, make_parameters
 from .record import KEY, Record, load_model
 from .report import Ticker, compile_kernels
-from .stream import Stream, check_known, continue_stream, start_stream
+from .stream import Chunk, Stream, check_known, continue_stream, start_stream
 from .target import Target, parse_classes
 
 CHUNK = 1_000
@@ -35,6 +35,7 @@ class Learner:
         self.forest, self.stream, self.target, self.record = forest, stream, target, record
         self.n_learned = 0
         self.unsaved = False
+        self.failed = False  # while learning a chunk, of which no one knows how much is learned
         self.extra: dict[str, Any] = {}
 
     def learn(self) -> int:
@@ -43,18 +44,30 @@ class Learner:
         if chunk is None:
             return 0
         with undivided():  # rows are learned and noted as such, or neither
-            if self.target.classes is None:
-                self.forest.partial_fit(chunk.X, chunk.y)
-            else:
-                labels, first = self.target.labels, not hasattr(self.forest, "classes_")
-                self.forest.partial_fit(chunk.X, labels[chunk.y], classes=labels if first else None)
+            self.failed = True
+            try:
+                self._learn(chunk)
+            except ValueError:  # the chunk is refused, before anything is changed
+                self.failed = False
+                raise
             self.extra = self.record.to_extra(self.stream)
             self.n_learned += len(chunk)
             self.unsaved = True
+            self.failed = False
         return len(chunk)
 
+    def _learn(self, chunk: Chunk) -> None:
+        if self.target.classes is None:
+            self.forest.partial_fit(chunk.X, chunk.y)
+        else:
+            labels, first = self.target.labels, not hasattr(self.forest, "classes_")
+            self.forest.partial_fit(chunk.X, labels[chunk.y], classes=labels if first else None)
+
     def learn_all(self, checkpoints: Checkpoints, ticker: Ticker) -> None:
-        """Learn all there is, with checkpoints on the way. However it ends, what is learned is saved."""
+        """Learn all there is, with checkpoints on the way. However it ends, what is learned is saved.
+
+        Unless learning itself failed, for want of memory: then the last checkpoint stays, to be resumed from.
+        """
         ticker.begin()
         try:
             while n := self.learn():
@@ -66,7 +79,8 @@ class Learner:
         finally:
             with undivided():
                 ticker.close()
-                if not checkpoints.settle() or self.unsaved:
+                settled = checkpoints.settle()
+                if not self.failed and (self.unsaved or not settled):
                     checkpoints.finish(self.forest, self.extra)
                     self.unsaved = False
 
@@ -76,9 +90,9 @@ def run(options: argparse.Namespace) -> int:
     exists = options.model.exists()
     _check_place(options, exists)
     remove_stale(options.model.absolute().parent)  # what a killed writer left, even if there is nothing new to save
-    learner = _continue(options) if exists and not options.overwrite else _begin(options)
     seconds = options.checkpoint_seconds or (None if options.checkpoint_rows else SECONDS)
-    checkpoints = Checkpoints(options.model, options.checkpoint_rows, seconds)
+    checkpoints = Checkpoints(options.model, options.checkpoint_rows, seconds, overwrite=exists)
+    learner = _continue(options) if exists and not options.overwrite else _begin(options)
     compile_kernels(learner.forest.window)
     begun = time.perf_counter()
     with _terminable() as terminated:
@@ -87,6 +101,8 @@ def run(options: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             print(f"bspforest: interrupted. {_describe_saved(learner, checkpoints, options)}", file=sys.stderr)
             return 128 + signal.SIGTERM if terminated else 130
+        except ReplacedError:
+            raise
         except Exception:
             print(f"bspforest: {_describe_saved(learner, checkpoints, options)}", file=sys.stderr)
             raise
@@ -125,7 +141,7 @@ def _begin(options: argparse.Namespace) -> Learner:
         target=target.to_json(),
         dropped=list(options.drop),
         chunk_rows=options.chunk_rows or CHUNK,
-        sources=[{"name": options.data}],
+        sources=[_name_source(options)],
     )
     return Learner(forest, stream, target, record)
 
@@ -142,7 +158,7 @@ def _continue(options: argparse.Namespace) -> Learner:
     forest.set_params(n_jobs=options.jobs)
     if options.append:
         _check_other(options, record)
-        record.sources.append({"name": options.data})
+        record.sources.append(_name_source(options))
     stream = continue_stream(data_options(options), encoder, target, ignored=tuple(record.dropped))
     if options.resume:
         _skip_learned(stream, record, options)
@@ -187,14 +203,31 @@ def _show(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
+def _name_source(options: argparse.Namespace) -> dict[str, Any]:
+    """What is noted of DATA before any of its rows are."""
+    return {"name": options.data} | ({"path": os.path.realpath(options.data)} if options.data != "-" else {})
+
+
 def _check_other(options: argparse.Namespace, record: Record) -> None:
-    """An error if data is to be appended that was learned before: each row once."""
+    """An error if data is to be appended that was learned before: each row once. Other rows in a file of the same name are."""
     for source in record.sources:
-        if options.data != "-" and os.path.realpath(source["name"]) == os.path.realpath(options.data):
-            raise UsageError(
-                f"--append {options.data}: the model has learned {source['rows']:,} rows of it already"
-                + ("; --resume goes on after them" if source is record.sources[-1] else "")
+        if options.data == "-" or source.get("path", os.path.realpath(source["name"])) != os.path.realpath(
+            options.data
+        ):
+            continue
+        if "first" in source:
+            n, crc = source["first"]
+            stream = continue_stream(
+                data_options(options), record.make_encoder(), record.make_target(), ignored=tuple(record.dropped)
             )
+            stream.quiet = True
+            stream.next(n, learn=False)
+            if (stream.n_rows, list(stream.crc)) != (n, crc):
+                continue
+        raise UsageError(
+            f"--append {options.data}: the model has learned {source['rows']:,} rows of it already"
+            + ("; --resume goes on after them" if source is record.sources[-1] else "")
+        )
 
 
 def _skip_learned(stream: Stream, record: Record, options: argparse.Namespace) -> None:
@@ -203,6 +236,10 @@ def _skip_learned(stream: Stream, record: Record, options: argparse.Namespace) -
     wanted = current["rows"]
     other = f"{options.data} is not what {options.model} was learning ({current['name']}); --append adds other data"
     stream.quiet = True
+    n, crc = current.get("first", (0, None))
+    begins = stream.next(n, learn=False) is not None and list(stream.crc) == crc if n else False
+    if begins:
+        other = f"its first {n:,} are; if it was changed since, or its last line was half written then, --overwrite begins anew"
     while stream.n_rows < wanted:
         if stream.next(min(65_536, wanted - stream.n_rows), learn=False) is None:
             raise CommandError(f"{stream.source.name} has {stream.n_rows:,} rows, and {wanted:,} are learned: {other}")

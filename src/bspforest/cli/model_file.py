@@ -14,7 +14,7 @@ import numpy as np
 from .. import persistence
 from .errors import NoMatplotlib, UsageError
 from .record import KEY, Record, load_model, parse_record
-from .report import format_number
+from .report import check_picture, format_number
 
 # ----------------------------------------------------------------------------------------------------------------------
 # info
@@ -93,6 +93,8 @@ def run_forget(options: argparse.Namespace) -> int:
     where = options.output or options.model
     if options.output and options.output.exists() and not options.overwrite:
         raise UsageError(f"{options.output} is there already: --overwrite replaces it")
+    if not where.absolute().parent.is_dir():
+        raise UsageError(f"--output {where}: there is no folder {where.parent}")
     ids = _parse_ids(options)
     forest, extra = persistence.load_with_extra(options.model, check="fully")
     forest.forget(ids)
@@ -100,7 +102,7 @@ def run_forget(options: argparse.Namespace) -> int:
         encoder = parse_record(extra, options.model).make_encoder()
         encoder.recount(forest._forest.held_rows())
         extra[KEY]["columns"] = encoder.to_json()
-    persistence.save(forest, where, extra=extra)
+    persistence.save(forest, where, extra=extra, overwrite=options.overwrite or not options.output)
     print(f"{len(ids):,} rows forgotten, {forest.n_samples_:,} held: {where}")
     return 0
 
@@ -141,6 +143,8 @@ def run_plot(options: argparse.Namespace) -> int:
         raise NoMatplotlib(error) from None
     matplotlib.use("Agg")
     from ..plotting import SurfaceDisplay
+
+    check_picture(options.output, "--output")
 
     forest, record = load_model(options.model)
     names = _feature_names(record)

@@ -41,7 +41,8 @@ class Record:
 
     def to_extra(self, stream: Stream) -> dict[str, Any]:
         """For the model file, now that all rows the stream has given out are learned."""
-        current = {**self.sources[-1], "rows": stream.n_rows, "skipped": stream.n_skipped, "crc": list(stream.crc)}
+        current = {"first": stream.first, **self.sources[-1]}  # a stream that was resumed began with larger chunks
+        current |= {"rows": stream.n_rows, "skipped": stream.n_skipped, "crc": list(stream.crc)}
         return {
             KEY: {
                 "format": FORMAT,

@@ -57,6 +57,7 @@ class Stream:
         self.n_rows = 0  # given out
         self.n_skipped = 0
         self.crc = (0, 0)  # of all rows given out, as encoded before gaps are filled, and of their labels
+        self.first: list[Any] | None = None  # how many rows the first chunk had, and their crc
         self.quiet = False
         self._skip = skip
         self._keep = keep
@@ -121,6 +122,7 @@ class Stream:
         )
         self.encoder.fill(chunk.X, learn=learn)
         self.n_rows += len(chunk)
+        self.first = self.first or [self.n_rows, list(self.crc)]
         return chunk
 
     def _take(self, n: int) -> Chunk:

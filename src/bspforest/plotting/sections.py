@@ -166,7 +166,8 @@ def see_tree(forest: BSPForest, m: int, dims: tuple[int, int], row: np.ndarray, 
     if len(row) > 2:
         return Section(tree, corners, cells, lines, hulls, cuts, nothing, np.empty(0, dtype=int))
     rows = forest._forest.held_rows()
-    points, leaves = rows[:, list(dims)], tree.leaves_of(rows)
+    held = forest._forest.leaves_of_slots(m, np.flatnonzero(tree.node_of_leaf >= 0))
+    points, leaves = rows[:, list(dims)], tree.node_of_leaf[held[forest._forest.table.held_slots()]]
     for part in np.split(order := np.argsort(leaves), np.flatnonzero(np.diff(leaves[order])) + 1):
         hulls[leaves[part[0]]] = points[part]
     boxed = forest._forest.arrays.family == AXES
