@@ -223,15 +223,19 @@ def copy_box(tree, v, w):
         tree.boxes[v, 1, k] = tree.boxes[w, 1, k]
 
 
-@kernel
+@inlined
 def join_children(tree, v, z):
     """Give node ``v`` the box of its children, leaves or nodes; ``z`` is scratch space."""
     own = tree.boxes[v]
-    for k in range(own.shape[1]):
-        own[0, k] = math.inf
-        own[1, k] = -math.inf
     for side in range(2):
         ref = child_of(tree, v, side)
+        if side == 0 and ref >= 0:
+            copy_box(tree, v, ref)
+            continue
+        if side == 0:
+            for k in range(own.shape[1]):
+                own[0, k] = math.inf
+                own[1, k] = -math.inf
         if ref >= 0:
             box = tree.boxes[ref]
             for k in range(own.shape[1]):
