@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ._boxes import bound_rows
-from ._compile import entry, inlined, kernel
+from ._compile import entry, inlined, kernel, pasted
 from ._cuts import PATIENCE, candidate_rate, draw_candidate, height, set_normal_cut
 from ._layout import ISOTROPIC, LEFT, NOTHING, NOWHERE, RIGHT
 from ._nodes import (
@@ -117,6 +117,12 @@ def swap_misplaced(work, start, middle, n):
         swap_rows(rows, slots, first + np.uint64(misplaced[0, k]), first + np.uint64(misplaced[1, k]))
 
 
+@kernel
+def part_rows(family, cut, normal, work, start, end):
+    """As `share_out`, compiled apart: for a cut that is known, not for each candidate."""
+    return share_out(family, cut, normal, work, start, end)
+
+
 @inlined
 def draw_split(tree, work, box, tight, start, end, t0):
     """The first cut of ``work.rows[start:end]`` after time t0 (docs/design.md, section 2).
@@ -220,7 +226,7 @@ def build(tree, work, start, end, parent, side, t0, budget):
     push_task(work, np.int64(0), start, end, parent, side, t0)
     clipped = False  # the first set has no box yet
     n_loose = 0
-    top = 0
+    top = np.int64(0)
     while top >= 0:
         task = work.tasks[top]
         start, end, parent, side = task[0], task[1], task[2], task[3]
@@ -276,7 +282,7 @@ def build(tree, work, start, end, parent, side, t0, budget):
     return True
 
 
-@kernel
+@pasted
 def carry_out(tree, work, budget):
     """Carry out all pending cuts up to the budget.
 
@@ -292,7 +298,7 @@ def carry_out(tree, work, budget):
         unschedule(tree, k)
         load_points(tree, k, work, np.int64(0))
         free_leaf(tree, k)
-        middle = share_out(tree.family, tree.cuts[v], tree.boxes[v, -1], work, np.int64(0), n)
+        middle = part_rows(tree.family, tree.cuts[v], tree.boxes[v, -1], work, np.int64(0), n)
         build(tree, work, np.int64(0), middle, v, LEFT, tree.cuts[v].time, budget)
         build(tree, work, middle, n, v, RIGHT, tree.cuts[v].time, budget)
     return 0

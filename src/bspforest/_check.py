@@ -45,7 +45,7 @@ from ._check_points import (
     clear_span,
     settle,
 )
-from ._compile import entry, inlined
+from ._compile import entry, inlined, pasted
 from ._layout import AXES, ISOTROPIC, NOTHING
 from ._nodes import tree_of
 
@@ -211,7 +211,7 @@ def enter_node(tree, checks, v, h, budget, fully):
     return wrong if wrong != FINE else check_time(tree, v, checks.times[h], budget)
 
 
-@inlined
+@pasted
 def check_nodes(tree, checks, budget, tame, fully):
     """Walk over all nodes of the tree; ``fully``: cut nodes are met before and again after what is below them."""
     if not exists(tree, np.int64(tree.state[0].root)):
@@ -221,8 +221,8 @@ def check_nodes(tree, checks, budget, tame, fully):
     checks.ends[0, 1] = 0
     checks.times[0] = 0.0
     clear_span(checks.spans[0])
-    put_node(checks, 0, tree.state[0].root, 0, 0)
-    top = 0
+    top = np.int64(0)
+    put_node(checks, top, np.int64(tree.state[0].root), np.int64(0), np.int64(0))
     while top >= 0:
         ref, h, side = checks.stack[top, 0], checks.stack[top, 1], checks.stack[top, 2]
         if fully:
@@ -233,7 +233,7 @@ def check_nodes(tree, checks, budget, tame, fully):
         if checks.stack[top, 3] == 1:
             top -= 1
             checks.waits[checks.counts[N_NOTES]] = tree.cuts[ref].time - checks.times[h]
-            put_note(checks, LEAVE, ref, h, 0, checks.counts[N_POINTS])
+            put_note(checks, LEAVE, ref, h, np.int64(0), checks.counts[N_POINTS])
             continue
         if fully and h > 0:
             checks.tests[end - 1] = (checks.tests[end - 1] & ~1) + side

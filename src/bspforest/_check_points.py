@@ -72,7 +72,8 @@ SPARE = 100_000
 # Tests a point in the mean, and in all. Trees of a million rows need 16 a point.
 MOST_TESTS, FEW_TESTS = 2000, 10**7
 
-LEAVE, LEAF_NOTE = 0, 1
+# Kinds of notes. Numba has a type for each literal, and compiles for each; not for these.
+LEAVE, LEAF_NOTE = np.int64(0), np.int64(1)
 
 # Points of a ring that are found in turn with those of the others.
 ROUNDS = 4
@@ -192,7 +193,7 @@ def settle_points(tree, checks, note, first_test):
     noted = checks.noted
     bound_rows(checks.rows, first, last, checks.box)
     join_span(checks.spans[h], checks.box)
-    right = 0
+    right = np.int64(0)
     for s in range(first, last):
         z = checks.rows[s]
         for q in range(first_test, last_test):
@@ -294,7 +295,7 @@ def settle(tree, checks, tame, fully):
     counts = checks.counts
     if fully:
         fetch_rows(tree, checks)
-    first_test = 0
+    first_test = np.int64(0)
     for e in range(counts[N_NOTES]):
         note = checks.notes[e]
         if note[0] == LEAVE:

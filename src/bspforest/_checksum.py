@@ -61,5 +61,7 @@ def checksum(*arrays: np.ndarray) -> int:
     h = np.uint64(len(arrays))
     with np.errstate(over="ignore"):  # where kernels run uncompiled, numpy would remark on the overflow that is meant
         for array in arrays:
-            h = np.uint64(checksum_words(array.reshape(-1).view(np.uint32), h))
+            words = array.reshape(-1).view(np.uint32)
+            words.flags.writeable = False  # as those of a file: one type, compiled once
+            h = np.uint64(checksum_words(words, h))
     return int(h)

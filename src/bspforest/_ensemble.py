@@ -272,7 +272,8 @@ class Trees:
     def leaf_points(self, leaves: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """For each row of ``leaves`` in turn, the points in its leaves: their slots, and their shares of the leaves' weights."""
         starts = np.zeros(len(leaves) + 1, dtype=np.int64)
-        list_points(self.arrays, leaves, np.empty(0, np.int32), np.empty(0), starts)
+        points = self.arrays.leaves, self.arrays.links, self.arrays.labels
+        list_points(*points, leaves, np.empty(0, np.int32), np.empty(0), starts)
         np.cumsum(starts, out=starts)
         first = 0
         while first < len(leaves):
@@ -280,7 +281,7 @@ class Trees:
             ends = starts[first : last + 1] - starts[first]
             slots, shares = np.empty(ends[-1], np.int32), np.empty(ends[-1])
             if len(slots):
-                list_points(self.arrays, leaves[first:last], slots, shares, ends)
+                list_points(*points, leaves[first:last], slots, shares, ends)
             for a, b in pairwise(ends.tolist()):
                 yield slots[a:b], shares[a:b]
             first = last
@@ -301,5 +302,5 @@ class Trees:
         state = self.arrays.state[m]
         most = 2 * int(state["n_leaves"]) + 1
         nodes, parents, depths = (np.empty(most, dtype=np.int64) for _ in range(3))
-        n = number_nodes(self.arrays, m, nodes, parents, depths)
+        n = number_nodes(self.arrays.cuts[m], int(state["root"]), nodes, parents, depths)
         return nodes[:n], parents[:n], depths[:n]

@@ -165,19 +165,19 @@ def forget_point(tree, work, slot, z):
         else:  # the parent's cut parts nothing any more: the sibling takes its place
             attach(tree, above, above_side, child_of(tree, parent, 1 - side))
             free_cut(tree, parent)
-        shrink_boxes(tree, work, h - 1, z)
-        return 0
-    remove_label(tree, k, slot)
-    if pending and n < tree.min_split:
-        unschedule(tree, k)
-        free_cut(tree, ref)
-        attach(tree, parent, side, ~k)
-        ref = ~k
-    elif pending:
-        shrink_pending(tree, work, ref, z)
-    if h > 0 and n + small_leaf_points(tree, child_of(tree, parent, 1 - side)) < tree.min_split and ref < 0:
-        merge_children(tree, parent, above, above_side)
         h -= 1
+    else:
+        remove_label(tree, k, slot)
+        if pending and n < tree.min_split:
+            unschedule(tree, k)
+            free_cut(tree, ref)
+            attach(tree, parent, side, ~k)
+            ref = ~k
+        elif pending:
+            shrink_pending(tree, work, ref, z)
+        if h > 0 and n + small_leaf_points(tree, child_of(tree, parent, 1 - side)) < tree.min_split and ref < 0:
+            merge_children(tree, parent, above, above_side)
+            h -= 1
     shrink_boxes(tree, work, h, z)
     return 0
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ._boxes import NO, YES, ask_box, bound_rows
-from ._build import build, carry_out, push_parts, push_task, share_out
+from ._build import build, carry_out, part_rows, push_parts, push_task
 from ._compile import entry, inlined, kernel, pasted
 from ._cuts import PATIENCE, candidate_rate, draw_between, draw_candidate, height, segment_rate
 from ._layout import LANES, LEFT, NOTHING, NOWHERE, RIGHT
@@ -129,7 +129,7 @@ def insert_point(tree, work, slot, z, parent, side, t0, budget):
         if n < tree.min_split or (pending and not tree.redraw):
             append_point(tree, k, slot)
             if pending:
-                extend_box(tree, ref, z, z)
+                extend_box(tree.cuts, tree.boxes, ref, z, z)
         else:  # a leaf that can now be cut, or whose cut is drawn anew, is built afresh
             if h > 0:
                 parent = path[h - 1]
@@ -143,8 +143,8 @@ def insert_point(tree, work, slot, z, parent, side, t0, budget):
     elif at == h and t > budget:  # the leaf stays whole, with an earlier pending cut
         set_cut(tree, ref, work.cut[0], work.normal, t)
         append_point(tree, k, slot)
-        extend_box(tree, ref, z, z)
-        copy_bounds(tree, ref)
+        extend_box(tree.cuts, tree.boxes, ref, z, z)
+        copy_bounds(tree.cuts, tree.boxes, ref)
         schedule(tree, t, ref, k)
     else:
         v = path[at]
@@ -153,8 +153,8 @@ def insert_point(tree, work, slot, z, parent, side, t0, budget):
         w = new_cut(tree)
         set_cut(tree, w, work.cut[0], work.normal, t)
         copy_box(tree, w, v)
-        extend_box(tree, w, z, z)
-        copy_bounds(tree, w)
+        extend_box(tree.cuts, tree.boxes, w, z, z)
+        copy_bounds(tree.cuts, tree.boxes, w)
         tree.cuts[w].left = v if right else ~k
         tree.cuts[w].right = ~k if right else v
         if at > 0:
@@ -162,7 +162,7 @@ def insert_point(tree, work, slot, z, parent, side, t0, budget):
         else:
             attach(tree, parent, side, w)
     for step in range(at - 1, -1, -1):  # upwards: the first box that covers the point ends it
-        if not extend_box(tree, path[step], z, z):
+        if not extend_box(tree.cuts, tree.boxes, path[step], z, z):
             break
     return 0
 
@@ -233,10 +233,9 @@ def load_chunk(chunk, start, end, work, at):
         work.slots[at + s - start] = chunk.slots[s]
 
 
-@kernel
-def insert_waiting(forest, m, work, chunk, n, budget):
+@pasted
+def insert_waiting(forest, m, tree, work, chunk, n, budget):
     """Insert the n rows that wait in the lanes of the chunk, one by one. What `insert_point` returns for the last."""
-    tree = tree_of(forest, m)
     for q in range(n):
         start = chunk.lanes[1, q]
         work.lanes[0, q] = child_of(tree, chunk.lanes[2, q], chunk.lanes[3, q])
@@ -269,13 +268,26 @@ def wait(chunk, q, row, parent, side, t0):
 
 
 @pasted
-def extend(forest, m, work, chunk, n, budget):
-    """Add the first n rows of the chunk to tree m (docs/design.md, section 4)."""
-    tree = tree_of(forest, m)
+def extend(forest, m, tree, work, chunk, n, budget):
+    """Add the first n rows of the chunk to tree m (docs/design.md, section 4).
+
+    0 if done; else what `insert_point` returned: that can be only if there is one row.
+    """
+    lack = np.int64(0)
     waiting = np.int64(0)
+    alone = alone_end = np.int64(0)  # rows of the last set that are still to wait to be inserted one by one
+    parent, side, t = NOWHERE, LEFT, 0.0
     push_task(chunk, np.int64(0), np.int64(0), n, NOWHERE, LEFT, 0.0)
-    top = 0
-    while top >= 0:
+    top = np.int64(0)
+    while top >= 0 or waiting > 0 or alone < alone_end:
+        while alone < alone_end and waiting < LANES:
+            wait(chunk, waiting, alone, parent, side, t)
+            waiting += 1
+            alone += 1
+        if waiting == LANES or top < 0:
+            lack = insert_waiting(forest, m, tree, work, chunk, waiting, budget)
+            waiting = np.int64(0)
+            continue
         task = chunk.tasks[top]
         start, end, parent, side = task[0], task[1], task[2], task[3]
         t0 = chunk.times[top]
@@ -286,12 +298,7 @@ def extend(forest, m, work, chunk, n, budget):
             bound_rows(chunk.rows, start, end, chunk.box)
             found, t, near = find_chunk_separation(tree, work, chunk, start, end, ref, t0)
         if end - start <= FEW or (ref >= 0 and t < math.inf and not found):
-            for s in range(start, end):
-                wait(chunk, waiting, s, parent, side, t)
-                waiting += 1
-                if waiting == LANES:
-                    insert_waiting(forest, m, work, chunk, waiting, budget)
-                    waiting = np.int64(0)
+            alone, alone_end = start, end
             continue
         if ref < 0:  # nothing, or too few points to be cut: built afresh with the new ones
             n = np.int64(0) if ref == NOTHING else unload_leaf(tree, work, ref)
@@ -304,11 +311,11 @@ def extend(forest, m, work, chunk, n, budget):
             w = new_cut(tree)
             set_cut(tree, w, work.cut[0], work.normal, t)
             copy_box(tree, w, ref)
-            extend_box(tree, w, chunk.box[0], chunk.box[1])
-            copy_bounds(tree, w)
+            extend_box(tree.cuts, tree.boxes, w, chunk.box[0], chunk.box[1])
+            copy_bounds(tree.cuts, tree.boxes, w)
             attach(tree, w, RIGHT if near else LEFT, ref)
             attach(tree, parent, side, w)
-            middle = share_out(tree.family, tree.cuts[w], tree.boxes[w, -1], chunk, start, end)
+            middle = part_rows(tree.family, tree.cuts[w], tree.boxes[w, -1], chunk, start, end)
             far_start, far_end = (start, middle) if near else (middle, end)
             load_chunk(chunk, far_start, far_end, work, np.int64(0))
             build(tree, work, np.int64(0), far_end - far_start, w, np.int64(not near), t, budget)
@@ -319,24 +326,24 @@ def extend(forest, m, work, chunk, n, budget):
                 else:
                     push_task(chunk, top, start, middle, w, LEFT, t)
             continue
-        extend_box(tree, ref, chunk.box[0], chunk.box[1])
+        extend_box(tree.cuts, tree.boxes, ref, chunk.box[0], chunk.box[1])
         if pending:
             k = leaf_of(tree, ref)
             for s in range(start, end):
                 append_point(tree, k, chunk.slots[s])
             if found:
                 set_cut(tree, ref, work.cut[0], work.normal, t)
-                copy_bounds(tree, ref)
+                copy_bounds(tree.cuts, tree.boxes, ref)
                 schedule(tree, t, ref, k)
             continue
-        middle = share_out(tree.family, tree.cuts[ref], tree.boxes[ref, -1], chunk, start, end)
+        middle = part_rows(tree.family, tree.cuts[ref], tree.boxes[ref, -1], chunk, start, end)
         if middle == start or middle == end:
             top += 1
             push_task(chunk, top, start, end, ref, RIGHT if middle == start else LEFT, tree.cuts[ref].time)
         else:
             push_parts(chunk, top + 1, start, middle, end, ref, tree.cuts[ref].time)
             top += 2
-    insert_waiting(forest, m, work, chunk, waiting, budget)
+    return lack
 
 
 @entry
@@ -364,11 +371,7 @@ def learn_rows(forest, work, chunk, first, last, slots, budgets, learned):
                 place(tree, slots[learned[m] + s], chunk.rows[s])
                 chunk.slots[s] = slots[learned[m] + s]
             budget = budgets[learned[m] + at_once - 1]
-            if at_once > 1:
-                extend(forest, m, work, chunk, at_once, budget)
-            else:
-                wait(chunk, np.int64(0), np.int64(0), NOWHERE, LEFT, 0.0)
-                lack = insert_waiting(forest, m, work, chunk, np.int64(1), budget)
+            lack = extend(forest, m, tree, work, chunk, np.int64(at_once), budget)
             if lack == 0:
                 learned[m] += at_once
         if lack == 0:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ._boxes import UNSURE, YES, ask_box, round_down, round_up
 from ._compile import inlined, kernel
 from ._cuts import height
-from ._layout import ISOTROPIC, LEFT, NOTHING, RIGHT, Tree
+from ._layout import ISOTROPIC, NOTHING, Tree
 
 # Scaled coordinates beyond this are read as this, and below NEAREST as 0, so that boxes fit float32 and squares float64.
 FARTHEST = 1e30
@@ -177,10 +179,10 @@ def set_cut(tree, v, cut, normal, time):
 
 
 @inlined
-def copy_bounds(tree, v):
+def copy_bounds(cuts, boxes, v):
     """Repeat the box of ``v`` in its record, in the dimensions of the cut."""
-    node = tree.cuts[v]
-    own = tree.boxes[v]
+    node = cuts[v]
+    own = boxes[v]
     node.low_i = own[0, node.i]
     node.high_i = own[1, node.i]
     node.low_j = own[0, node.j]
@@ -194,13 +196,13 @@ def set_box(tree, v, box):
     for k in range(own.shape[1]):
         own[0, k] = round_down(box[0, k])
         own[1, k] = round_up(box[1, k])
-    copy_bounds(tree, v)
+    copy_bounds(tree.cuts, tree.boxes, v)
 
 
-@inlined
-def extend_box(tree, v, low, high):
+@kernel
+def extend_box(cuts, boxes, v, low, high):
     """Make the box of ``v`` cover the box from ``low`` to ``high`` too. False if it did already."""
-    own = tree.boxes[v]
+    own = boxes[v]
     inside = True
     for k in range(own.shape[1]):
         inside &= (own[0, k] <= low[k]) & (high[k] <= own[1, k])
@@ -209,7 +211,7 @@ def extend_box(tree, v, low, high):
     for k in range(own.shape[1]):
         own[0, k] = min(own[0, k], round_down(low[k]))
         own[1, k] = max(own[1, k], round_up(high[k]))
-    copy_bounds(tree, v)
+    copy_bounds(cuts, boxes, v)
     return True
 
 
@@ -221,34 +223,33 @@ def copy_box(tree, v, w):
         tree.boxes[v, 1, k] = tree.boxes[w, 1, k]
 
 
-@kernel
-def join_child(tree, ref, own, first, z):
-    """Make the float32 box ``own`` cover child ``ref``, a leaf or a node; ``first``: start with it."""
-    d = own.shape[1]
-    if ref >= 0:
-        box = tree.boxes[ref]
-        for k in range(d):
-            own[0, k] = box[0, k] if first else min(own[0, k], box[0, k])
-            own[1, k] = box[1, k] if first else max(own[1, k], box[1, k])
-        return
-    slot = tree.leaves[~ref].last
-    for _ in range(tree.leaves[~ref].n_points):
-        place(tree, slot, z)
-        for k in range(d):
-            low = round_down(z[k])
-            high = round_up(z[k])
-            own[0, k] = low if first else min(own[0, k], low)
-            own[1, k] = high if first else max(own[1, k], high)
-        first = False
-        slot = tree.links[slot]
-
-
 @inlined
 def join_children(tree, v, z):
-    """Give node ``v`` the box of its children; ``z`` is scratch space."""
-    join_child(tree, child_of(tree, v, LEFT), tree.boxes[v], np.bool_(True), z)
-    join_child(tree, child_of(tree, v, RIGHT), tree.boxes[v], np.bool_(False), z)
-    copy_bounds(tree, v)
+    """Give node ``v`` the box of its children, leaves or nodes; ``z`` is scratch space."""
+    own = tree.boxes[v]
+    for side in range(2):
+        ref = child_of(tree, v, side)
+        if side == 0 and ref >= 0:
+            copy_box(tree, v, ref)
+            continue
+        if side == 0:
+            for k in range(own.shape[1]):
+                own[0, k] = math.inf
+                own[1, k] = -math.inf
+        if ref >= 0:
+            box = tree.boxes[ref]
+            for k in range(own.shape[1]):
+                own[0, k] = min(own[0, k], box[0, k])
+                own[1, k] = max(own[1, k], box[1, k])
+            continue
+        slot = tree.leaves[~ref].last
+        for _ in range(tree.leaves[~ref].n_points):
+            place(tree, slot, z)
+            for k in range(own.shape[1]):
+                own[0, k] = min(own[0, k], round_down(z[k]))
+                own[1, k] = max(own[1, k], round_up(z[k]))
+            slot = tree.links[slot]
+    copy_bounds(tree.cuts, tree.boxes, v)
 
 
 @inlined

@@ -79,8 +79,8 @@ def find_all_leaves(forest, X, start, end, out, rows, found, lanes):
 
 
 @entry
-def list_points(forest, leaves, out_slots, out_shares, starts):
-    """The points of one leaf in each tree of several rows: ``leaves[row, tree]``.
+def list_points(records, links, labels, leaves, out_slots, out_shares, starts):
+    """The points of one leaf in each tree of several rows: ``leaves[row, tree]``. The first three are a forest's.
 
     Fills, from ``starts[row]`` on, the points and their shares of the leaf's weight. With empty ``out_slots`` it only counts:
     ``starts[row + 1]`` becomes the number of points of row ``row``.
@@ -90,43 +90,43 @@ def list_points(forest, leaves, out_slots, out_shares, starts):
         n = 0
         at = starts[s]
         for m in range(leaves.shape[1]):
-            leaf = forest.leaves[m, leaves[s, m]]
+            leaf = records[m, leaves[s, m]]
             if count:
                 n += leaf.n_points
                 continue
             slot = leaf.last
             total = 0.0
             for _ in range(leaf.n_points):
-                total += forest.labels[slot, 1]
-                slot = forest.links[m, slot]
+                total += labels[slot, 1]
+                slot = links[m, slot]
             for _ in range(leaf.n_points):
                 out_slots[at] = slot
-                out_shares[at] = forest.labels[slot, 1] / total if total > 0.0 else 0.0
+                out_shares[at] = labels[slot, 1] / total if total > 0.0 else 0.0
                 at += 1
-                slot = forest.links[m, slot]
+                slot = links[m, slot]
         if count:
             starts[s + 1] = n
 
 
 @entry
-def number_nodes(forest, m, nodes, parents, depths):
-    """Number the nodes of tree ``m`` from the root, parents first, left before right; how many there are.
+def number_nodes(cuts, root, nodes, parents, depths):
+    """Number the nodes of a tree from the root, parents first, left before right; how many there are.
 
     ``nodes`` receives their references (a pending leaf's is that of its cut), ``parents`` the numbers of their parents.
     """
-    if forest.state[m].root == NOTHING:
+    if root == NOTHING:
         return 0
     n = 1
-    nodes[0] = forest.state[m].root
+    nodes[0] = root
     parents[0] = -1
     depths[0] = 0
     done = 0
     # Breadth first needs no stack: what is numbered but not yet done is the queue.
     while done < n:
         v = nodes[done]
-        if v >= 0 and forest.cuts[m, v].right != NOTHING:
-            nodes[n] = forest.cuts[m, v].left
-            nodes[n + 1] = forest.cuts[m, v].right
+        if v >= 0 and cuts[v].right != NOTHING:
+            nodes[n] = cuts[v].left
+            nodes[n + 1] = cuts[v].right
             for c in range(2):
                 parents[n + c] = done
                 depths[n + c] = depths[done] + 1
