@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ._boxes import UNSURE, YES, ask_box, round_down, round_up
-from ._compile import inlined, kernel
+from ._compile import fetch, inlined, kernel
 from ._cuts import height
 from ._layout import ISOTROPIC, LEFT, NOTHING, RIGHT, Tree
 
@@ -272,6 +272,10 @@ def search_beyond(tree, work, ref, cut, normal, right):
             if tree.cuts[v].right != NOTHING:
                 for side in range(2):
                     w = np.int64(tree.cuts[v].right if side == 1 else tree.cuts[v].left)
+                    if w >= 0:
+                        fetch(tree.cuts, w)
+                    else:
+                        fetch(tree.leaves, ~w)
                     answer = ask_box(tree.family, tree.boxes[w], cut, normal, right) if w >= 0 else UNSURE
                     if answer == YES:
                         return True

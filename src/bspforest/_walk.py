@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ._compile import inlined, kernel
-from ._layout import ISOTROPIC, LANES, NOTHING
+from ._layout import ISOTROPIC, LANES, NOTHING, PATH
 
 
 @inlined
@@ -100,42 +100,61 @@ def walk_trees(forest, z, found):
 
 
 @kernel
-def warm_up(forest, m, m_step, rows, row_step, n, lanes, sink):
-    """Read what inserting up to `LANES` points will read, so that they wait for memory together.
+def warm_up(forest, chunk, n, walks, paths, sink):
+    """Walk down with the rows that wait in the first n lanes of the chunk, so that inserting them finds the way in the cache.
 
-    Point q, ``rows[q * row_step]``, starts at node ``lanes[0, q]`` of tree m + q * m_step.
+    ``paths[q]`` are the first cut nodes on the way of lane q, ``walks[2, q]`` how many. Walks that have ended make room for
+    the last one, so that all are asked the same: half the time of skipping them.
     """
+    cuts, boxes = forest.cuts, forest.boxes
     total = 0.0
-    walking = True
-    while walking:
-        walking = False
-        for q in range(n):
-            v = lanes[0, q]
-            if v < 0:
-                continue
-            walking = True
-            tree = m + q * m_step
-            r = q * row_step
-            node = forest.cuts[tree, v]
-            total += forest.boxes[tree, v, 0, 0]
+    active = np.int64(0)
+    for q in range(n):
+        m, parent, side = chunk.lanes[0, q], chunk.lanes[2, q], chunk.lanes[3, q]
+        v = np.int64(forest.state[m].root)
+        if parent >= 0:
+            v = np.int64(cuts[m, parent].right if side == 1 else cuts[m, parent].left)
+        walks[2, q] = 0
+        walks[3, q] = v
+        if v >= 0:
+            walks[0, active] = v
+            walks[1, active] = q
+            active += 1
+    while active > 0:
+        k = np.int64(0)
+        while k < active:
+            v, q = np.uint64(walks[0, k]), np.uint64(walks[1, k])
+            m, row = np.uint64(chunk.lanes[0, q]), np.uint64(chunk.lanes[1, q])
+            h = np.uint64(walks[2, q])
+            if h < np.uint64(PATH):
+                paths[q, h] = v
+                walks[2, q] = h + np.uint64(1)
+            node = cuts[m, v]
+            total += boxes[m, v, 0, 0]
             left = np.int64(node.left)
             right = np.int64(node.right)
-            if right == NOTHING:
-                lanes[0, q] = left
-                continue
             if forest.family == ISOTROPIC:
                 height = 0.0
-                for k in range(rows.shape[1]):
-                    height += forest.boxes[tree, v, 2, k] * rows[r, k]
+                for c in range(chunk.rows.shape[1]):
+                    height += boxes[m, v, 2, c] * chunk.rows[row, c]
             else:
-                height = node.a * rows[r, node.i] + node.b * rows[r, node.j]
-            lanes[0, q] = right if height > node.p else left
+                height = node.a * chunk.rows[row, np.uint64(node.i)] + node.b * chunk.rows[row, np.uint64(node.j)]
+            following = right if height > node.p and right != NOTHING else left
+            walks[3, q] = following
+            if following >= 0:
+                walks[0, k] = following
+                k += 1
+            else:
+                active -= 1
+                walks[0, k] = walks[0, active]
+                walks[1, k] = walks[1, active]
     for q in range(n):
-        if lanes[0, q] != NOTHING:
-            leaf = forest.leaves[m + q * m_step, ~lanes[0, q]]
-            total += forest.values[m + q * m_step, ~lanes[0, q], 0]
-            lanes[1, q] = leaf.last
+        m, leaf = chunk.lanes[0, q], walks[3, q]
+        if leaf != NOTHING:
+            total += forest.values[m, ~leaf, 0]
+            walks[1, q] = forest.leaves[m, ~leaf].last
     for q in range(n):
-        if lanes[0, q] != NOTHING:
-            total += forest.rows[lanes[1, q], 0] + forest.links[m + q * m_step, lanes[1, q]]
+        m, leaf = chunk.lanes[0, q], walks[3, q]
+        if leaf != NOTHING:
+            total += forest.rows[walks[1, q], 0] + forest.links[m, walks[1, q]]
     sink[0] = total  # so that the reads are not dropped as useless
