@@ -31,7 +31,7 @@ pasted: Any = numba.njit(**_options, inline="always")
 
 
 def _fetch(typing: Any, array: Any, index: Any) -> Any:
-    """Have ``array[index]`` brought to the cache, and go on at once. (A read holds up all that comes some 300 steps later.)"""
+    """Have ``array[index]`` brought to the cache, and go on at once. (A read holds up what comes some hundred steps later.)"""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         view = context.make_array(signature.args[0])(context, builder, args[0])
@@ -51,7 +51,7 @@ def _fetch_nothing(array: Any, index: Any) -> None:
     """Where kernels run uncompiled."""
 
 
-fetch: Any = _fetch_nothing if numba.config.DISABLE_JIT else intrinsic(_fetch)
+fetch: Any = _fetch_nothing if numba.config.DISABLE_JIT else intrinsic(_fetch)  # type: ignore[attr-defined]
 
 
 def resolve(entry: Any, args: tuple) -> Callable:

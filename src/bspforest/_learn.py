@@ -242,7 +242,7 @@ def insert_waiting(forest, work, chunk, n, budget):
     What `insert_point` returns for each is left in ``work.lanes[0]``.
     """
     if n > 1:
-        warm_up(forest, chunk, n, work.walks, work.paths, work.times)
+        warm_up(forest, chunk, n, work.walks, work.paths)
     for q in range(n):
         m = chunk.lanes[0, q]
         row = chunk.lanes[1, q]
