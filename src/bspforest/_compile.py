@@ -17,7 +17,7 @@ from typing import Any
 
 import numba
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import types
 from numba.extending import intrinsic
 
 _options: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "_nrt": False}
@@ -40,7 +40,7 @@ def _fetch(typing: Any, array: Any, index: Any) -> Any:
         start = builder.bitcast(view.data, byte)
         address = builder.gep(start, [builder.mul(at, builder.extract_value(view.strides, 0))])
         kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-        fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        fetch = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
         builder.call(fetch, [address, number(0), number(3), number(1)])  # to be read, by all caches, data
         return context.get_dummy_value()
 

@@ -147,7 +147,7 @@ LANES = 8
 TREES = 32
 
 # So many nodes of each such walk are remembered.
-PATH = 64
+PATH = 40
 
 
 # A cache line. Records begin at one: numpy's own arrays do not, and then every 64-byte record lies in two.
@@ -212,7 +212,7 @@ def make_work(n_rows: int, n_features: int, n_cuts: int) -> Work:
         lanes=np.empty((4, TREES), np.int64),
         lane_times=np.empty(TREES, np.float64),
         walks=np.empty((4, TREES), np.int64),
-        paths=np.empty((TREES, PATH), np.int64),
+        paths=np.empty((TREES, PATH), np.int32),
         path=np.empty(n_cuts + 2, np.int64),
         ask=np.empty(n_cuts + 2, np.int64),
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._compile import fetch, inlined, kernel
+from ._compile import fetch, inlined, kernel, pasted
 from ._layout import ISOTROPIC, LANES, NOTHING, PATH
 
 # Further points of a leaf that are fetched. With one row more than these, a leaf of 3 is built afresh, by default.
@@ -105,7 +105,7 @@ def walk_trees(forest, z, found):
             found[m] = ~found[m]
 
 
-@inlined
+@pasted
 def start_walks(forest, chunk, n, walks):
     """Set out with the rows that wait in the first n lanes of the chunk. How many have a way to go.
 
@@ -126,7 +126,7 @@ def start_walks(forest, chunk, n, walks):
     return active
 
 
-@inlined
+@pasted
 def pass_node(forest, m, v, z):
     """The child of cut node ``v`` of tree m on the side of ``z``; for a pending leaf, the leaf. No branch, as in `step_down`."""
     node = forest.cuts[m, v]
@@ -141,7 +141,7 @@ def pass_node(forest, m, v, z):
     return right if height > node.p and right != NOTHING else left
 
 
-@inlined
+@pasted
 def fetch_points(forest, chunk, n, walks):
     """Fetch what is in the leaves that the walks have come to: labels, the newest point, and as many more as `RING`."""
     for q in range(n):
