@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ._boxes import bound_rows
-from ._compile import entry, inlined, kernel, pasted
+from ._compile import entry, inlined, kernel
 from ._cuts import PATIENCE, candidate_rate, draw_candidate, height, set_normal_cut
 from ._layout import ISOTROPIC, LEFT, NOTHING, NOWHERE, RIGHT
 from ._nodes import (
@@ -282,7 +282,7 @@ def build(tree, work, start, end, parent, side, t0, budget):
     return True
 
 
-@pasted
+@kernel
 def carry_out(tree, work, budget):
     """Carry out all pending cuts up to the budget.
 

@@ -17,7 +17,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
-from numba.core import event
+from llvmlite import ir
+from numba.core import event, types
+from numba.extending import intrinsic
 
 _options: dict[str, Any] = {
     "nogil": True,
@@ -33,6 +35,30 @@ entry: Any = numba.njit(**_options)
 kernel: Any = numba.njit(**_within)
 inlined: Any = numba.njit(**_within, forceinline=True)
 pasted: Any = numba.njit(**_options, inline="always")
+
+
+def _fetch(typing: Any, array: Any, index: Any) -> Any:
+    """Have ``array[index]`` brought to the cache, and go on at once. (A read holds up what comes some hundred steps later.)"""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        view = context.make_array(signature.args[0])(context, builder, args[0])
+        at = context.cast(builder, args[1], signature.args[1], types.int64)
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        start = builder.bitcast(view.data, byte)
+        address = builder.gep(start, [builder.mul(at, builder.extract_value(view.strides, 0))])
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        fetch = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        builder.call(fetch, [address, number(0), number(3), number(1)])  # to be read, by all caches, data
+        return context.get_dummy_value()
+
+    return types.void(array, index), generate
+
+
+def _fetch_nothing(array: Any, index: Any) -> None:
+    """Where kernels run uncompiled."""
+
+
+fetch: Any = _fetch_nothing if numba.config.DISABLE_JIT else intrinsic(_fetch)  # type: ignore[attr-defined]
 
 
 def resolve(entry: Any, args: tuple) -> Callable:

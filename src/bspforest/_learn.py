@@ -10,7 +10,7 @@ from ._boxes import NO, YES, ask_box, bound_rows
 from ._build import build, carry_out, part_rows, push_parts, push_task
 from ._compile import entry, inlined, kernel, pasted
 from ._cuts import PATIENCE, candidate_rate, draw_between, draw_candidate, height, segment_rate
-from ._layout import LANES, LEFT, NOTHING, NOWHERE, RIGHT
+from ._layout import LANES, LEFT, NOTHING, NOWHERE, RIGHT, TREES
 from ._nodes import (
     any_beyond,
     append_point,
@@ -89,11 +89,11 @@ def find_separation(tree, work, h, z, r, t0, t_end):
 
 
 @pasted
-def insert_point(tree, work, slot, z, parent, side, t0, budget):
+def insert_point(tree, work, h, slot, z, parent, side, t0, budget):
     """Add the row ``slot``, at ``z``, to the subtree below ``parent``, whose time starts at t0.
 
-    0 if done; else nothing was done, and the tree or ``work`` lacks room for a set of that many points (only when cuts
-    are redrawn).
+    The first h nodes of its way are known, and in ``work.path``. 0 if done; else nothing was done, and the tree or ``work``
+    lacks room for a set of that many points (only when cuts are redrawn).
     """
     ref = child_of(tree, parent, side)
     if ref == NOTHING:
@@ -102,8 +102,10 @@ def insert_point(tree, work, slot, z, parent, side, t0, budget):
         attach(tree, parent, side, ~k)
         return 0
     path = work.path
-    h = 0
-    t_leaf = t0  # when the leaf's own time starts
+    if h > 0:  # the last node that is known is looked at again: it may be pending
+        h -= 1
+        ref = path[h]
+    t_leaf = tree.cuts[path[h - 1]].time if h > 0 else t0  # when the leaf's own time starts
     while ref >= 0 and not is_pending(tree, ref):
         path[h] = ref
         h += 1
@@ -233,34 +235,39 @@ def load_chunk(chunk, start, end, work, at):
         work.slots[at + s - start] = chunk.slots[s]
 
 
-@pasted
-def insert_waiting(forest, m, tree, work, chunk, n, budget):
-    """Insert the n rows that wait in the lanes of the chunk, one by one. What `insert_point` returns for the last."""
-    for q in range(n):
-        start = chunk.lanes[1, q]
-        work.lanes[0, q] = child_of(tree, chunk.lanes[2, q], chunk.lanes[3, q])
-        for k in range(chunk.rows.shape[1]):
-            chunk.point[q, k] = chunk.rows[start, k]
+@kernel
+def insert_waiting(forest, work, chunk, n, budget):
+    """Insert the n rows that wait in the lanes of the chunk, one by one.
+
+    What `insert_point` returns for each is left in ``work.lanes[0]``.
+    """
     if n > 1:
-        warm_up(forest, m, np.int64(0), chunk.point, np.int64(1), n, work.lanes, work.times)
-    lack = np.int64(0)
+        warm_up(forest, chunk, n, work.walks, work.paths)
     for q in range(n):
-        lack = insert_point(
-            tree,
+        m = chunk.lanes[0, q]
+        row = chunk.lanes[1, q]
+        h = np.int64(0)
+        if n > 1 and (q == 0 or m != chunk.lanes[0, q - 1]):  # the tree is as it was when the walk came by
+            h = work.walks[2, q]
+            for k in range(h):
+                work.path[k] = work.paths[q, k]
+        work.lanes[0, q] = insert_point(
+            tree_of(forest, m),
             work,
-            chunk.slots[chunk.lanes[1, q]],
-            chunk.point[q],
+            h,
+            chunk.slots[row],
+            chunk.rows[row],
             chunk.lanes[2, q],
             chunk.lanes[3, q],
             chunk.lane_times[q],
             budget,
         )
-    return lack
 
 
 @inlined
-def wait(chunk, q, row, parent, side, t0):
-    """Let a row of the chunk wait in lane q, to be inserted below ``parent``."""
+def wait(chunk, q, m, row, parent, side, t0):
+    """Let a row of the chunk wait in lane q, to be inserted below ``parent`` in tree m."""
+    chunk.lanes[0, q] = m
     chunk.lanes[1, q] = row
     chunk.lanes[2, q] = parent
     chunk.lanes[3, q] = side
@@ -269,25 +276,11 @@ def wait(chunk, q, row, parent, side, t0):
 
 @pasted
 def extend(forest, m, tree, work, chunk, n, budget):
-    """Add the first n rows of the chunk to tree m (docs/design.md, section 4).
-
-    0 if done; else what `insert_point` returned: that can be only if there is one row.
-    """
-    lack = np.int64(0)
+    """Add the first n rows of the chunk to tree m (docs/design.md, section 4)."""
     waiting = np.int64(0)
-    alone = alone_end = np.int64(0)  # rows of the last set that are still to wait to be inserted one by one
-    parent, side, t = NOWHERE, LEFT, 0.0
     push_task(chunk, np.int64(0), np.int64(0), n, NOWHERE, LEFT, 0.0)
     top = np.int64(0)
-    while top >= 0 or waiting > 0 or alone < alone_end:
-        while alone < alone_end and waiting < LANES:
-            wait(chunk, waiting, alone, parent, side, t)
-            waiting += 1
-            alone += 1
-        if waiting == LANES or top < 0:
-            lack = insert_waiting(forest, m, tree, work, chunk, waiting, budget)
-            waiting = np.int64(0)
-            continue
+    while top >= 0:
         task = chunk.tasks[top]
         start, end, parent, side = task[0], task[1], task[2], task[3]
         t0 = chunk.times[top]
@@ -298,7 +291,12 @@ def extend(forest, m, tree, work, chunk, n, budget):
             bound_rows(chunk.rows, start, end, chunk.box)
             found, t, near = find_chunk_separation(tree, work, chunk, start, end, ref, t0)
         if end - start <= FEW or (ref >= 0 and t < math.inf and not found):
-            alone, alone_end = start, end
+            for s in range(start, end):
+                wait(chunk, waiting, m, s, parent, side, t)
+                waiting += 1
+                if waiting == LANES:
+                    insert_waiting(forest, work, chunk, waiting, budget)
+                    waiting = np.int64(0)
             continue
         if ref < 0:  # nothing, or too few points to be cut: built afresh with the new ones
             n = np.int64(0) if ref == NOTHING else unload_leaf(tree, work, ref)
@@ -343,7 +341,31 @@ def extend(forest, m, tree, work, chunk, n, budget):
         else:
             push_parts(chunk, top + 1, start, middle, end, ref, tree.cuts[ref].time)
             top += 2
-    return lack
+    insert_waiting(forest, work, chunk, waiting, budget)
+
+
+@pasted
+def learn_one(forest, work, chunk, first, last, slot, budget, learned):
+    """Add one row to trees ``first`` to ``last``: these, not rows, wait for memory together."""
+    place(tree_of(forest, first), slot, chunk.rows[0])
+    chunk.slots[0] = slot
+    lacking = np.int64(0)
+    for start in range(first, last, TREES):
+        end = min(start + TREES, last)
+        n = np.int64(0)
+        for m in range(start, end):
+            if learned[m] == 0:
+                wait(chunk, n, m, np.int64(0), NOWHERE, LEFT, 0.0)
+                n += 1
+        insert_waiting(forest, work, chunk, n, budget)
+        for q in range(n):
+            lacking = max(lacking, work.lanes[0, q])
+            if work.lanes[0, q] == 0:
+                learned[chunk.lanes[0, q]] = 1
+        for m in range(start, end):
+            if learned[m] == 1:
+                lacking = max(lacking, carry_out(tree_of(forest, m), work, budget))
+    return lacking
 
 
 @entry
@@ -355,23 +377,24 @@ def learn_rows(forest, work, chunk, first, last, slots, budgets, learned):
     the rows; each tree for one cut and one leaf a row.
     """
     n = slots.shape[0]
+    if n == 1:
+        return learn_one(forest, work, chunk, first, last, slots[0], budgets[0], learned)
     lacking = np.int64(0)
     for m in range(first, last):
         tree = tree_of(forest, m)
-        if n == 1 and (m - first) % LANES == 0:  # one row: let trees, not rows, wait for memory together
-            lanes = min(LANES, last - m)
-            place(tree, slots[0], work.point[0])
-            for q in range(lanes):
-                work.lanes[0, q] = forest.state[m + q].root
-            warm_up(forest, m, np.int64(1), work.point, np.int64(0), lanes, work.lanes, work.times)
-        at_once = n if n > 1 and not tree.redraw else 1
+        at_once = 1 if tree.redraw else n
         lack = np.int64(0)
         while learned[m] < n and lack == 0:
             for s in range(at_once):
                 place(tree, slots[learned[m] + s], chunk.rows[s])
                 chunk.slots[s] = slots[learned[m] + s]
             budget = budgets[learned[m] + at_once - 1]
-            lack = extend(forest, m, tree, work, chunk, np.int64(at_once), budget)
+            if at_once > 1:
+                extend(forest, m, tree, work, chunk, at_once, budget)
+            else:
+                wait(chunk, np.int64(0), m, np.int64(0), NOWHERE, LEFT, 0.0)
+                insert_waiting(forest, work, chunk, np.int64(1), budget)
+                lack = work.lanes[0, 0]
             if lack == 0:
                 learned[m] += at_once
         if lack == 0:

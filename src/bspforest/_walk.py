@@ -3,14 +3,20 @@
 A walk alone waits for memory at every step: a large tree does not fit a cache, and each node is known only when its
 parent has been read. Walks that take turns wait together. (Measured in 64 MB: 140 ns for a read that waits for the one
 before, 8 ns for reads that do not.) Eight lanes predict 1.2 times as fast as four; sixteen are no better.
+
+A walk before an insertion also fetches the next node for its next turn, which does not wait at all: learning one row with
+100 trees 1.1 times as fast.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ._compile import inlined, kernel
-from ._layout import ISOTROPIC, LANES, NOTHING
+from ._compile import fetch, inlined, kernel, pasted
+from ._layout import ISOTROPIC, LANES, NOTHING, PATH
+
+# Further points of a leaf that are fetched. With one row more than these, a leaf of 3 is built afresh, by default.
+RING = 2
 
 
 @inlined
@@ -99,43 +105,87 @@ def walk_trees(forest, z, found):
             found[m] = ~found[m]
 
 
-@kernel
-def warm_up(forest, m, m_step, rows, row_step, n, lanes, sink):
-    """Read what inserting up to `LANES` points will read, so that they wait for memory together.
+@pasted
+def start_walks(forest, chunk, n, walks):
+    """Set out with the rows that wait in the first n lanes of the chunk. How many have a way to go.
 
-    Point q, ``rows[q * row_step]``, starts at node ``lanes[0, q]`` of tree m + q * m_step.
+    Walk k is at node ``walks[0, k]``, for lane ``walks[1, k]``. Lane q has passed ``walks[2, q]`` nodes, and is at ``walks[3, q]``.
     """
-    total = 0.0
-    walking = True
-    while walking:
-        walking = False
+    active = np.int64(0)
+    for q in range(n):
+        m, parent, side = chunk.lanes[0, q], chunk.lanes[2, q], chunk.lanes[3, q]
+        v = np.int64(forest.state[m].root)
+        if parent >= 0:
+            v = np.int64(forest.cuts[m, parent].right if side == 1 else forest.cuts[m, parent].left)
+        walks[2, q] = 0
+        walks[3, q] = v
+        if v >= 0:
+            walks[0, active] = v
+            walks[1, active] = q
+            active += 1
+    return active
+
+
+@pasted
+def pass_node(forest, m, v, z):
+    """The child of cut node ``v`` of tree m on the side of ``z``; for a pending leaf, the leaf. No branch, as in `step_down`."""
+    node = forest.cuts[m, v]
+    left = np.int64(node.left)
+    right = np.int64(node.right)
+    if forest.family == ISOTROPIC:
+        height = 0.0
+        for c in range(z.shape[0]):
+            height += forest.boxes[m, v, 2, c] * z[c]
+    else:
+        height = node.a * z[np.uint64(node.i)] + node.b * z[np.uint64(node.j)]
+    return right if height > node.p and right != NOTHING else left
+
+
+@pasted
+def fetch_points(forest, chunk, n, walks):
+    """Fetch what is in the leaves that the walks have come to: labels, the newest point, and as many more as `RING`."""
+    for q in range(n):
+        m, leaf = chunk.lanes[0, q], walks[3, q]
+        if leaf != NOTHING:
+            fetch(forest.values[m], ~leaf)
+            walks[1, q] = forest.leaves[m, ~leaf].last
+            fetch(forest.rows, walks[1, q])
+            fetch(forest.links[m], walks[1, q])
+    for _ in range(RING):
         for q in range(n):
-            v = lanes[0, q]
-            if v < 0:
-                continue
-            walking = True
-            tree = m + q * m_step
-            r = q * row_step
-            node = forest.cuts[tree, v]
-            total += forest.boxes[tree, v, 0, 0]
-            left = np.int64(node.left)
-            right = np.int64(node.right)
-            if right == NOTHING:
-                lanes[0, q] = left
-                continue
-            if forest.family == ISOTROPIC:
-                height = 0.0
-                for k in range(rows.shape[1]):
-                    height += forest.boxes[tree, v, 2, k] * rows[r, k]
+            m = chunk.lanes[0, q]
+            if walks[3, q] != NOTHING:
+                walks[1, q] = forest.links[m, walks[1, q]]
+                fetch(forest.rows, walks[1, q])
+                fetch(forest.links[m], walks[1, q])
+
+
+@kernel
+def warm_up(forest, chunk, n, walks, paths):
+    """Walk down with the rows that wait in the first n lanes of the chunk, so that inserting them finds its way in the cache.
+
+    ``paths[q]`` are the first cut nodes on the way of lane q, ``walks[2, q]`` how many. A walk that has ended makes room for
+    the last one: 0.33 µs a row and tree instead of 0.55 for asking each whether it has.
+    """
+    active = start_walks(forest, chunk, n, walks)
+    while active > 0:
+        k = np.int64(0)
+        while k < active:
+            v, q = np.uint64(walks[0, k]), np.uint64(walks[1, k])
+            m = np.uint64(chunk.lanes[0, q])
+            fetch(forest.boxes[m], v)
+            h = walks[2, q]
+            if h < PATH:
+                paths[q, h] = v
+                walks[2, q] = h + 1
+            following = pass_node(forest, m, v, chunk.rows[np.uint64(chunk.lanes[1, q])])
+            walks[3, q] = following
+            if following >= 0:
+                fetch(forest.cuts[m], following)
+                walks[0, k] = following
+                k += 1
             else:
-                height = node.a * rows[r, node.i] + node.b * rows[r, node.j]
-            lanes[0, q] = right if height > node.p else left
-    for q in range(n):
-        if lanes[0, q] != NOTHING:
-            leaf = forest.leaves[m + q * m_step, ~lanes[0, q]]
-            total += forest.values[m + q * m_step, ~lanes[0, q], 0]
-            lanes[1, q] = leaf.last
-    for q in range(n):
-        if lanes[0, q] != NOTHING:
-            total += forest.rows[lanes[1, q], 0] + forest.links[m + q * m_step, lanes[1, q]]
-    sink[0] = total  # so that the reads are not dropped as useless
+                active -= 1
+                walks[0, k] = walks[0, active]
+                walks[1, k] = walks[1, active]
+    fetch_points(forest, chunk, n, walks)

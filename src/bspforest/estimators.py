@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_consistent_length
 
 from ._answers import means, quantiles_of_all, shares, stds, weighted_quantiles
-from .base import BSPForest
+from .base import BSPForest, is_tame
 
 VOTINGS = ("soft", "hard")
 
@@ -133,7 +133,7 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         if not (type(y) is np.ndarray and y.dtype == np.float64 and y.ndim == 1 and len(y) == len(X)):
             y = column_or_1d(y, dtype=np.float64, warn=True)
             check_consistent_length(X, y)
-        if not np.isfinite(y).all():
+        if not is_tame(y) and not np.isfinite(y).all():
             row = int(np.argmin(np.isfinite(y)))
             what = "NaN" if np.isnan(y[row]) else "infinity"
             raise ValueError(f"Input y contains {what} in row {row}; finite numbers are expected.")
