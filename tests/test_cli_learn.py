@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -13,6 +14,7 @@ from hostile import same
 import bspforest
 from bspforest import BSPForestClassifier, BSPForestRegressor
 from bspforest.cli.checkpoint import Checkpoints
+from bspforest.cli.errors import CommandError
 from bspforest.cli.learn import Learner
 from bspforest.persistence import load_with_extra
 
@@ -177,6 +179,22 @@ def test_rows_forgotten_meanwhile_do_not_come_back(run, tmp_path, monkeypatch):
     assert bspforest.load(model).n_samples_ == 48
     assert run("learn", more, *options, "--append")[0] == 0
     assert bspforest.load(model).n_samples_ == 88
+
+
+def test_what_another_program_wrote_is_not_taken_for_ones_own(tmp_path):
+    """It came after a checkpoint was on disk, and before the next chunk, for which a slow pipe may have one wait."""
+    path = tmp_path / "m.bsp"
+    forest = BSPForestRegressor(2, random_state=0).fit([[0.0], [1.0], [2.0]], [0, 1, 2])
+    checkpoints = Checkpoints(path, 1, None, overwrite=False)
+    checkpoints.start(forest, {"n": 1})
+    while checkpoints._saver.busy:
+        time.sleep(0.01)
+    forest.save(path, extra={"n": 2})
+    assert checkpoints.due(1)
+    for save in (checkpoints.start, checkpoints.finish):
+        with pytest.raises(CommandError, match="was changed by another program"):
+            save(forest, {"n": 3})
+    assert load_with_extra(path)[1] == {"n": 2}
 
 
 def test_a_new_file_under_an_old_name_can_be_appended(run, tmp_path, monkeypatch):

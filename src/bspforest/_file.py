@@ -60,6 +60,15 @@ def _pread(fd: int, view: memoryview, offset: int) -> int:
     return len(data)
 
 
+def identify(path: Path) -> tuple[int, int, int] | None:
+    """What tells a file from one that takes its place; None if there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
 def read_ahead(fd: int, offset: int, size: int) -> None:
     """Let the system fetch these bytes from the disk, while something else is done."""
     if hasattr(os, "posix_fadvise"):

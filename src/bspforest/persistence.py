@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ._file import identify
 from ._header import ModelFileError
 from ._image import Image, make_image, write_image
 from ._load import Reader, read_front
@@ -84,6 +85,9 @@ class Saver:
     def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = True) -> None:
         self.path = Path(path)
         self.overwrite = overwrite
+        self.written: tuple[int, int, int] | None = (
+            None  # the last file that was saved, as `identify` tells it from others
+        )
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
         self._room = np.empty(0, dtype=np.uint8)
@@ -120,6 +124,7 @@ class Saver:
     def _write(self, image: Image) -> None:
         try:
             write_image(image, self.path, overwrite=self.overwrite)
+            self.written = identify(self.path)  # at once: by the time anyone waits for it, it may be another's
             self.overwrite = True  # what is there now is ours
         except BaseException as error:
             self._error = error

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import persistence
+from .._file import identify
 from .errors import CommandError
 
 
@@ -22,7 +23,7 @@ class Checkpoints:
 
     def __init__(self, path: Path, rows: int | None, seconds: float | None, *, overwrite: bool) -> None:
         self._saver = persistence.Saver(path, overwrite=overwrite)
-        self._mark = _mark(path)
+        self._saver.written = identify(path)
         self._rows = rows
         self._seconds = seconds
         self._since = 0
@@ -61,8 +62,8 @@ class Checkpoints:
         try:
             self._check_unchanged()
             persistence.save(forest, self._saver.path, extra=extra, overwrite=self._saver.overwrite)
-            self._saver.overwrite = True
-            self._note(extra)
+            self._saver.overwrite, self._saver.written = True, identify(self._saver.path)
+            self.saved = extra
         except (OSError, MemoryError, ValueError) as error:
             raise CommandError(f"the model could not be saved: {error}") from error
 
@@ -81,26 +82,11 @@ class Checkpoints:
             self._saver.wait()
         except (OSError, MemoryError) as error:
             raise CommandError(f"a checkpoint could not be saved: {error}") from error
-        if writing is not None:
-            self._note(writing)
-
-    def _note(self, extra: dict[str, Any]) -> None:
-        """Note that this is on disk."""
-        self.saved = extra
-        self._mark = _mark(self._saver.path)
+        self.saved = writing or self.saved
 
     def _check_unchanged(self) -> None:
-        if self._saver.overwrite and _mark(self._saver.path) not in (None, self._mark):
+        if self._saver.overwrite and identify(self._saver.path) not in (None, self._saver.written):
             raise ReplacedError(
                 f"{self._saver.path} was changed by another program meanwhile, and is left as it is: what was learned since "
                 "the last save is not in it"
             )
-
-
-def _mark(path: Path) -> tuple[int, int, int] | None:
-    """What tells a file from one that takes its place; None if there is none."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns, status.st_size

@@ -209,7 +209,7 @@ def _name_source(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _check_other(options: argparse.Namespace, record: Record) -> None:
-    """An error if data is to be appended that was learned before: each row once. Other rows in a file of the same name are."""
+    """An error if data is to be appended that was learned before: each row once. A new file under an old name is other data."""
     for source in record.sources:
         if options.data == "-" or source.get("path", os.path.realpath(source["name"])) != os.path.realpath(
             options.data
