@@ -29,6 +29,7 @@ demo: $(VENV)/.cli
 	$(BIN)/bspforest demo
 
 test: $(VENV)/.dev
+	$(BIN)/bspforest compile
 	$(BIN)/python -m pytest
 
 lint: $(VENV)/.dev

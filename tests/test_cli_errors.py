@@ -96,7 +96,7 @@ def test_a_model_saved_from_python_has_no_columns(numbers, run, tmp_path):
     assert code == 1 and "saved from Python" in err
 
 
-@pytest.mark.parametrize("command", ["", "demo", "evaluate", "learn", "predict", "forget", "info", "plot"])
+@pytest.mark.parametrize("command", ["", "demo", "evaluate", "learn", "predict", "forget", "info", "plot", "compile"])
 def test_help(command, run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     code, out, _ = run(*([command] if command else []), "--help")

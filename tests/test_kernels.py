@@ -1,4 +1,4 @@
-"""The kernels uncompiled, and compiled with bounds checks, do what the compiled ones do."""
+"""How kernels are compiled; and that uncompiled, or compiled with bounds checks, they do the same."""
 
 from __future__ import annotations
 
@@ -7,27 +7,122 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
+import numpy as np
 import pytest
+
+import bspforest
+from bspforest import BSPForestClassifier, BSPForestRegressor, _kernels
+from bspforest._compile import INTEGER, Shared, shared
 
 HERE = Path(__file__).parent
 
 
-def run(tmp_path, **environment):
+def run_program(*arguments, cache, **environment):
     done = subprocess.run(
-        [sys.executable, str(HERE / "small_case.py")],
-        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), **environment},
+        [sys.executable, *map(str, arguments)],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(cache), **environment},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return [[float(value) for value in line.split()] for line in done.stdout.splitlines()]
+    return done
+
+
+def run(cache, **environment):
+    shown = run_program(HERE / "small_case.py", cache=cache, **environment).stdout
+    return [[float(value) for value in line.split()] for line in shown.splitlines()]
 
 
 def test_uncompiled_and_with_bounds_checks(tmp_path):
-    plain = run(tmp_path / "plain")
+    cache = tmp_path / "plain"
+    compiled = run_program("-m", "bspforest.cli", "compile", cache=cache)
+    assert "13 kernels compiled" in compiled.stdout and "once on a machine" in compiled.stderr
+    found = sorted(path.name for path in cache.rglob("*.nbc"))
+    plain = run(cache)
+    assert sorted(path.name for path in cache.rglob("*.nbc")) == found, "something was not compiled ahead"
+    again = run_program("-m", "bspforest.cli", "compile", cache=cache)
+    assert (again.stdout, again.stderr) == ("All kernels are compiled.\n", "")
     assert len(plain) == 4
     for line, other in zip(plain, run(tmp_path, NUMBA_DISABLE_JIT="1"), strict=True):
         assert line == pytest.approx(other, rel=1e-6)
     for line, other in zip(plain, run(tmp_path / "checked", NUMBA_BOUNDSCHECK="1"), strict=True):
         assert line == pytest.approx(other, rel=1e-6)
+
+
+def test_what_is_compiled_ahead_is_what_is_used(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.random((60, 2))
+    for forest, y in ((BSPForestRegressor(2), X[:, 0]), (BSPForestClassifier(2), (X[:, 0] > 0.5).astype(int))):
+        forest.fit(X[:40], y[:40])
+        forest.partial_fit(X[40:59], y[40:59]).partial_fit(X[59:], y[59:]).forget([0, 1])
+        for given in (X, X[:1], np.asfortranarray(X), X.astype(np.float32), X[::2]):
+            forest.predict(given)
+        forest.apply(X)
+        assert len(forest.trees_[0].children_left) == forest.trees_[0].n_nodes
+        forest.save(tmp_path / "model.bsp")
+        bspforest.load(tmp_path / "model.bsp", check="fully").partial_fit(X[:1], y[:1])
+        if isinstance(forest, BSPForestRegressor):
+            forest.predict_quantiles(X, [0.5])
+    for name, (one, args) in _kernels.examples().items():
+        ahead = one.shared._argument_types() if hasattr(one, "shared") else tuple(map(numba.typeof, args))
+        used = one.shared._kernel.overloads if hasattr(one, "shared") else one.overloads
+        assert set(used) == {ahead}, name
+
+
+@pytest.mark.parametrize("program", [None, "pass", "input(); raise SystemExit(1)"])
+def test_without_other_processes_this_one_compiles(monkeypatch, program):
+    """None can be started, or those that are started say nothing."""
+
+    def start():
+        if program is None:
+            raise OSError("no more processes")
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+        return subprocess.Popen([sys.executable, "-c", program], **pipes)
+
+    few = {name: one for name, one in _kernels.examples().items() if name in ("number_nodes", "checksum_words")}
+    compiled, told = [], []
+    monkeypatch.setattr(_kernels, "examples", lambda: few)
+    monkeypatch.setattr(_kernels, "is_compiled", lambda kernel, args: False)
+    monkeypatch.setattr(_kernels, "compile_for", lambda kernel, args: compiled.append(kernel.__name__))
+    monkeypatch.setattr(_kernels, "_start", start)
+    assert _kernels.compile_all(2, lambda done, n: told.append((done, n))) == 2
+    assert sorted(compiled) == sorted(few)
+    assert told == [(1, 2), (2, 2)]
+
+
+def test_shared_kernels_are_called_with_the_types_they_have():
+    def add(x, y):
+        return x + y
+
+    assert Shared(add, INTEGER, lambda: (1, 2)).compile().signature.return_type == INTEGER
+    with pytest.raises(TypeError, match=r"add returns float64, not int64"):
+        Shared(add, INTEGER, lambda: (1, 2.0)).compile()
+    twice = shared(INTEGER, lambda: (1, 2))(add)
+
+    @numba.njit
+    def call(x, y):
+        return twice(x, y) + twice(y, x)
+
+    twice.shared.make_ready()
+    assert call(3, 4) == 14
+    with pytest.raises(numba.TypingError, match="add is called with"):
+        call(3, 4.0)
+
+
+def test_errors_pass_through_shared_kernels():
+    @shared(INTEGER, lambda: (1,))
+    def refuse(x):
+        if x > 0:
+            raise ValueError("no")
+        return x
+
+    @numba.njit
+    def call(x):
+        return refuse(x)
+
+    refuse.shared.make_ready()
+    assert call(-1) == -1
+    with pytest.raises(ValueError, match="no"):
+        call(1)

@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from ._boxes import bound_rows
-from ._compile import entry, inlined, kernel
+from ._compile import BOOLEAN, INTEGER, calling, entry, inlined, kernel, shared
 from ._cuts import PATIENCE, candidate_rate, draw_candidate, height, set_normal_cut
-from ._layout import ISOTROPIC, LEFT, NOTHING, NOWHERE, RIGHT
+from ._layout import ISOTROPIC, LEFT, NOTHING, NOWHERE, RIGHT, example_tree, example_work
 from ._nodes import (
     attach,
     count_labels,
@@ -214,7 +214,7 @@ def make_leaf(tree, slots, start, end):
     return k
 
 
-@kernel
+@shared(BOOLEAN, lambda: (example_tree(), example_work(), 0, 0, 0, 0, 0.0, 0.0))
 def build(tree, work, start, end, parent, side, t0, budget):
     """Grow the tree of ``work.rows[start:end]`` from time t0 up to the budget and put it below ``parent``.
 
@@ -282,7 +282,7 @@ def build(tree, work, start, end, parent, side, t0, budget):
     return True
 
 
-@kernel
+@shared(INTEGER, lambda: (example_tree(), example_work(), 0.0))
 def carry_out(tree, work, budget):
     """Carry out all pending cuts up to the budget.
 
@@ -316,6 +316,7 @@ def clear(tree):
     state.n_due = 0
 
 
+@calling(build)
 @entry
 def build_trees(forest, work, first, last, slots, budget):
     """Build trees ``first`` to ``last`` from the rows in ``slots``. The first tree without room, ``last`` if none.

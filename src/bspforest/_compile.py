@@ -4,7 +4,9 @@ Two kinds of functions: an `entry` is called from Python, a `kernel` from an ent
 they are given and allocate nothing, so numba's reference counting is left out: with it, building took 1.4 times as long,
 and two threads spent their time on each other's counters. A kernel has no way in from Python, which halves the time
 to compile it. An `inlined` kernel is a small one: a tree is some eighty words, and passing them on the stack costs more
-than what small kernels do. A `pasted` kernel is a part of another that has one caller: it is never compiled by itself.
+than what small kernels do. A `pasted` kernel is a part of another that has one caller: it is never compiled by itself. A `shared`
+kernel is a large one with several callers, which call it by its address: numba otherwise makes a copy of it for each caller, and
+optimises that copy again.
 
 Whole numbers are int64 in every signature, except slots, which are int32: one type each, so each kernel compiles once.
 Numba gives a literal argument a type of its own: large kernels are called with ``np.int64(0)``, not ``0``.
@@ -13,12 +15,15 @@ Numba gives a literal argument a type of its own: large kernels are called with 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numba
-from llvmlite import ir
-from numba.core import event, types
+import numpy as np
+from llvmlite import binding, ir
+from numba.core import cgutils, event, types
 from numba.extending import intrinsic
 
 _options: dict[str, Any] = {
@@ -35,6 +40,95 @@ entry: Any = numba.njit(**_options)
 kernel: Any = numba.njit(**_within)
 inlined: Any = numba.njit(**_within, forceinline=True)
 pasted: Any = numba.njit(**_options, inline="always")
+
+# What a shared kernel may return.
+NONE, BOOLEAN, INTEGER = types.none, types.boolean, types.int64
+
+
+class Shared:
+    """A kernel that its callers call by address, which is in a cell with a name that the linker knows.
+
+    ``result`` is the type of what it returns, and ``examples()`` are examples of its arguments: callers are compiled, and loaded from
+    the cache, without it. Before any of them runs, somebody must `make_ready`: `resolve` does, for what an entry is `calling`.
+    """
+
+    def __init__(self, function: Callable, result: Any, examples: Callable[[], tuple]) -> None:
+        self._kernel = kernel(function)
+        self._result = result
+        self._examples = examples
+        self._types: tuple | None = None
+        self._cell = np.zeros(1, np.int64)
+        self._name = f"{function.__module__}.{function.__name__}"
+        binding.add_symbol(self._name, self._cell.ctypes.data)
+
+    def _argument_types(self) -> tuple:
+        if self._types is None:
+            self._types = tuple(numba.typeof(example) for example in self._examples())
+        return self._types
+
+    def compile(self) -> Any:
+        """Compile it, or load it from the cache."""
+        compiled = _compile_types(self._kernel, self._argument_types())
+        if compiled.signature.return_type != self._result:
+            raise TypeError(f"{self._name} returns {compiled.signature.return_type}, not {self._result}")
+        return compiled
+
+    def make_ready(self) -> None:
+        """Let callers find it."""
+        if self._cell[0] == 0:
+            compiled = self.compile()
+            self._cell[0] = compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
+
+    def type_call(self, typing: Any, *args: Any) -> Any:
+        """What numba makes of a call in another kernel."""
+        if args != self._argument_types():
+            raise numba.TypingError(f"{self._name} is called with {args}, not {self._argument_types()}")
+        return self._result(*args), self._generate
+
+    def _generate(self, context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = context.call_conv.get_function_type(self._result, signature.args)
+        try:
+            cell = builder.module.get_global(self._name)
+        except KeyError:
+            cell = ir.GlobalVariable(builder.module, kind.as_pointer(), self._name)
+        status, value = context.call_conv.call_function(builder, builder.load(cell), self._result, signature.args, args)
+        with cgutils.if_unlikely(builder, status.is_error):
+            context.call_conv.return_status_propagate(builder, status)
+        return value
+
+
+def shared(result: Any, examples: Callable[[], tuple]) -> Callable[[Callable], Any]:
+    """A `Shared` kernel, as its callers see it."""
+
+    def decorate(function: Callable) -> Any:
+        if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+            return function
+        one = Shared(function, result, examples)
+
+        def call(*args: Any) -> Any:
+            return one.type_call(*args)
+
+        parameters = inspect.signature(function).parameters.values()
+        first = inspect.Parameter("typing", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        call.__signature__ = inspect.Signature([first, *parameters])  # type: ignore[attr-defined]
+        call.__name__ = call.__qualname__ = function.__name__
+        call.__doc__ = function.__doc__
+        call.__module__ = function.__module__
+        caller: Any = intrinsic(call)
+        caller.shared = one
+        return caller
+
+    return decorate
+
+
+def calling(*kernels: Any) -> Callable[[Any], Any]:
+    """An entry that calls these `shared` kernels, itself or through one of them."""
+
+    def decorate(entry: Any) -> Any:
+        entry.calls = tuple(kernel.shared for kernel in kernels if hasattr(kernel, "shared"))
+        return entry
+
+    return decorate
 
 
 def _fetch(typing: Any, array: Any, index: Any) -> Any:
@@ -61,6 +155,21 @@ def _fetch_nothing(array: Any, index: Any) -> None:
 fetch: Any = _fetch_nothing if numba.config.DISABLE_JIT else intrinsic(_fetch)  # type: ignore[attr-defined]
 
 
+def compile_for(kernel: Any, args: tuple) -> Any:
+    """The compiled version of an entry, or of a shared kernel, for arguments of the types of ``args``; loaded from the cache if there."""
+    if hasattr(kernel, "shared"):
+        return kernel.shared.compile()
+    if not hasattr(kernel, "overloads"):
+        return kernel  # kernels run uncompiled
+    return _compile_types(kernel, tuple(numba.typeof(arg) for arg in args))
+
+
+def _compile_types(kernel: Any, kinds: tuple) -> Any:
+    if kinds not in kernel.overloads:
+        kernel.compile(kinds)
+    return kernel.overloads[kinds]
+
+
 def resolve(entry: Any, args: tuple) -> Callable:
     """The compiled version of an entry for arguments of the types of ``args``, and of no other: it does not look at them.
 
@@ -69,26 +178,35 @@ def resolve(entry: Any, args: tuple) -> Callable:
     """
     if not hasattr(entry, "overloads"):
         return entry  # kernels run uncompiled
-    types = tuple(numba.typeof(arg) for arg in args)
-    if types not in entry.overloads:
-        entry.compile(types)
-    compiled = entry.overloads[types].entry_point
+    for kernel in getattr(entry, "calls", ()):
+        kernel.make_ready()
+    compiled = compile_for(entry, args).entry_point
     return lambda *args: compiled(
         *args
     )  # whoever counts memory walks into `compiled`, and on into numba, but not into functions
 
 
-class _Undisturbed(event.Listener):
-    """Lets Python's garbage collector rest while a kernel is compiled.
+class NotCompiledError(Exception):
+    """A kernel is not in the cache."""
 
-    Compiling makes millions of objects, most of which stay: looking through them for garbage again and again took a tenth of the time.
+
+class _Watch(event.Listener):
+    """Hears of every kernel that is about to be compiled, because it is not in the cache.
+
+    Lets Python's garbage collector rest meanwhile: compiling makes millions of objects, most of which stay, and looking through
+    them for garbage again and again took a tenth of the time.
     """
 
     _outermost: Any = None
+    forbidden = False
 
     def on_start(self, event: event.Event) -> None:
         dispatcher = event.data["dispatcher"]
-        if self._outermost is None and gc.isenabled() and dispatcher.py_func.__module__.startswith(f"{__package__}."):
+        if not dispatcher.py_func.__module__.startswith(f"{__package__}."):
+            return
+        if self.forbidden:
+            raise NotCompiledError(dispatcher.py_func.__name__)
+        if self._outermost is None and gc.isenabled():
             self._outermost = dispatcher
             gc.disable()
 
@@ -98,4 +216,15 @@ class _Undisturbed(event.Listener):
             gc.enable()
 
 
-event.register("numba:compile", _Undisturbed())
+_watch = _Watch()
+event.register("numba:compile", _watch)
+
+
+@contextmanager
+def only_cached() -> Iterator[None]:
+    """Within it, a kernel that is not in the cache is not compiled: `NotCompiledError`."""
+    _watch.forbidden = True
+    try:
+        yield
+    finally:
+        _watch.forbidden = False

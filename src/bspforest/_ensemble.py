@@ -203,7 +203,7 @@ class Trees:
                 for m in trees[ends[k] : ends[k + 1]]:
                     if stop.is_set():
                         break
-                    if build_trees(arrays, works[k], m, m + 1, slots, budget) == m:
+                    if self._call(build_trees, arrays, works[k], m, m + 1, slots, budget) == m:
                         missing.append(m)
                     else:
                         progress.advance(n * (m + 1) // self.n_trees - n * m // self.n_trees)

@@ -18,6 +18,7 @@ window finds the point to forget at the head of the ring.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -252,6 +253,23 @@ def allocate(
         labels=np.empty((1, 2), dtype=np.float64),
         scaling=np.repeat(np.array([[0.0], [1.0]]), n_features, axis=1),
     )
+
+
+@cache
+def example_forest() -> Forest:
+    """A forest of one tree, for the types of its arrays: those of all forests are the same."""
+    streams = np.zeros((1, 4), np.uint64)
+    return allocate(family=PAIRS, min_split=2, redraw=False, n_classes=0, n_features=1, streams=streams)
+
+
+def example_tree() -> Tree:
+    forest = example_forest()
+    own: dict[str, Any] = {name: getattr(forest, name)[0] for name in Forest._fields[5:11]}
+    return Tree(*forest)._replace(state=forest.state[:1], **own)
+
+
+def example_work() -> Work:
+    return make_work(1, 1, 1)
 
 
 def resize_trees(array: np.ndarray, capacity: int) -> np.ndarray:

@@ -8,9 +8,9 @@ import numpy as np
 
 from ._boxes import NO, YES, ask_box, bound_rows
 from ._build import build, carry_out, part_rows, push_parts, push_task
-from ._compile import entry, inlined, kernel, pasted
+from ._compile import NONE, calling, entry, inlined, kernel, pasted, shared
 from ._cuts import PATIENCE, candidate_rate, draw_between, draw_candidate, height, segment_rate
-from ._layout import LANES, LEFT, NOTHING, NOWHERE, RIGHT, TREES
+from ._layout import LANES, LEFT, NOTHING, NOWHERE, RIGHT, TREES, example_forest, example_work
 from ._nodes import (
     any_beyond,
     append_point,
@@ -36,8 +36,9 @@ from ._queue import schedule, unschedule
 from ._random import draw_exponential
 from ._walk import warm_up
 
-# So few rows of a chunk in one place are inserted one by one.
+# So few rows of a chunk in one place are inserted one by one; and so are those of a set whose side has this added.
 FEW = 8
+ONE_BY_ONE = 2
 
 
 @inlined
@@ -235,7 +236,7 @@ def load_chunk(chunk, start, end, work, at):
         work.slots[at + s - start] = chunk.slots[s]
 
 
-@kernel
+@shared(NONE, lambda: (example_forest(), example_work(), example_work(), 0, 0.0))
 def insert_waiting(forest, work, chunk, n, budget):
     """Insert the n rows that wait in the lanes of the chunk, one by one.
 
@@ -280,23 +281,30 @@ def extend(forest, m, tree, work, chunk, n, budget):
     waiting = np.int64(0)
     push_task(chunk, np.int64(0), np.int64(0), n, NOWHERE, LEFT, 0.0)
     top = np.int64(0)
-    while top >= 0:
+    while top >= 0 or waiting > 0:
+        if top < 0 or waiting == LANES:
+            insert_waiting(forest, work, chunk, waiting, budget)
+            waiting = np.int64(0)
+            continue
         task = chunk.tasks[top]
-        start, end, parent, side = task[0], task[1], task[2], task[3]
+        start, end, parent, side = task[0], task[1], task[2], task[3] & 1
+        one_by_one = end - start <= FEW or task[3] >= ONE_BY_ONE
         t0 = chunk.times[top]
         top -= 1
         ref = child_of(tree, parent, side)
         found, t, near = False, t0, False
-        if ref >= 0 and end - start > FEW:
+        if ref >= 0 and not one_by_one:
             bound_rows(chunk.rows, start, end, chunk.box)
             found, t, near = find_chunk_separation(tree, work, chunk, start, end, ref, t0)
-        if end - start <= FEW or (ref >= 0 and t < math.inf and not found):
-            for s in range(start, end):
-                wait(chunk, waiting, m, s, parent, side, t)
+            one_by_one = t < math.inf and not found
+        if one_by_one:
+            while start < end and waiting < LANES:
+                wait(chunk, waiting, m, start, parent, side, t)
                 waiting += 1
-                if waiting == LANES:
-                    insert_waiting(forest, work, chunk, waiting, budget)
-                    waiting = np.int64(0)
+                start += 1
+            if start < end:
+                top += 1
+                push_task(chunk, top, start, end, parent, side + ONE_BY_ONE, t)
             continue
         if ref < 0:  # nothing, or too few points to be cut: built afresh with the new ones
             n = np.int64(0) if ref == NOTHING else unload_leaf(tree, work, ref)
@@ -341,7 +349,6 @@ def extend(forest, m, tree, work, chunk, n, budget):
         else:
             push_parts(chunk, top + 1, start, middle, end, ref, tree.cuts[ref].time)
             top += 2
-    insert_waiting(forest, work, chunk, waiting, budget)
 
 
 @pasted
@@ -368,6 +375,7 @@ def learn_one(forest, work, chunk, first, last, slot, budget, learned):
     return lacking
 
 
+@calling(build, carry_out, insert_waiting)
 @entry
 def learn_rows(forest, work, chunk, first, last, slots, budgets, learned):
     """Add the rows in ``slots`` to trees ``first`` to ``last``, the budget after each being ``budgets``.
@@ -389,11 +397,8 @@ def learn_rows(forest, work, chunk, first, last, slots, budgets, learned):
                 place(tree, slots[learned[m] + s], chunk.rows[s])
                 chunk.slots[s] = slots[learned[m] + s]
             budget = budgets[learned[m] + at_once - 1]
-            if at_once > 1:
-                extend(forest, m, tree, work, chunk, at_once, budget)
-            else:
-                wait(chunk, np.int64(0), m, np.int64(0), NOWHERE, LEFT, 0.0)
-                insert_waiting(forest, work, chunk, np.int64(1), budget)
+            extend(forest, m, tree, work, chunk, at_once, budget)
+            if at_once == 1:
                 lack = work.lanes[0, 0]
             if lack == 0:
                 learned[m] += at_once

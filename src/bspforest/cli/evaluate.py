@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     to_table = options.json != "-"
     if to_table:
         print("\n".join(notes), flush=True)
-    compile_kernels(options.window)
+    compile_kernels()
     begun = time.perf_counter()
     interrupted = False
     try:

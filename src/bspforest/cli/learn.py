@@ -93,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
     seconds = options.checkpoint_seconds or (None if options.checkpoint_rows else SECONDS)
     checkpoints = Checkpoints(options.model, options.checkpoint_rows, seconds, overwrite=exists)
     learner = _continue(options) if exists and not options.overwrite else _begin(options)
-    compile_kernels(learner.forest.window)
+    compile_kernels()
     begun = time.perf_counter()
     with _terminable() as terminated:
         try:

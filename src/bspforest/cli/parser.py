@@ -30,7 +30,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"bspforest {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for add in (_add_demo, _add_evaluate, _add_learn, _add_predict, _add_forget, _add_info, _add_plot):
+    for add in (_add_demo, _add_evaluate, _add_learn, _add_predict, _add_forget, _add_info, _add_plot, _add_compile):
         command = add(commands)
         command.add_argument("--debug", action="store_true", help="show where in the program an error comes from")
     return parser
@@ -272,3 +272,15 @@ def _add_plot(commands) -> argparse.ArgumentParser:
         help="hold another feature at X; may be given several times",
     )
     return parser
+
+
+def _add_compile(commands) -> argparse.ArgumentParser:
+    return _add(
+        commands,
+        "compile",
+        "",
+        "compile the kernels, so that nothing has to wait for it later",
+        "Once on a machine, in as many processes as it has cores. Otherwise each kernel is compiled when it is\n"
+        "first used. In a container, do it when the image is built.",
+        "  bspforest compile",
+    )

@@ -4,38 +4,34 @@ from __future__ import annotations
 
 import math
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TextIO
 
-import numpy as np
-
-from .. import BSPForestRegressor
 from .errors import CommandError, NoMatplotlib, UsageError
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#666666")
 _BARS = "▁▂▃▄▅▆▇█"
 
 
-def compile_kernels(window: int | None = None) -> None:
-    """Have the kernels that learn and predict compiled before any clock starts, and with a window those that forget.
+def compile_kernels() -> int:
+    """Have all kernels compiled before any clock starts; how many were not. It says so, because it takes long, once on a machine."""
+    from .. import _kernels
 
-    It says so if it takes long: half a minute, once on a machine.
-    """
-    notice = threading.Timer(
-        1.5, print, ["Compiling the kernels, once on a machine ..."], {"file": sys.stderr, "flush": True}
-    )
-    notice.start()
-    try:
-        X = np.arange(40.0).reshape(20, 2) % 7
-        forest = BSPForestRegressor(1).fit(X, X[:, 0]).partial_fit(X, X[:, 0]).partial_fit(X[:1], X[:1, 0])
-        if window is not None:
-            forest.forget([0])
-        forest.predict(X)
-    finally:
-        notice.cancel()
+    if _kernels.are_compiled():
+        return 0
+    terminal = sys.stderr.isatty()
+    label = "Compiling the kernels, once on a machine"
+
+    def tell(done: int, n: int) -> None:
+        if terminal:
+            print(f"\r{label}: {done} of {n}\033[K", end="" if done < n else "\n", file=sys.stderr, flush=True)
+
+    print(f"{label} ...", end="" if terminal else "\n", file=sys.stderr, flush=True)
+    n = _kernels.compile_all(tell=tell)
+    _kernels.are_compiled()  # loads them
+    return n
 
 
 class Ticker:

@@ -1,0 +1,152 @@
+"""All kernels that are compiled by themselves, and compiling them side by side.
+
+Numba compiles in one thread at a time, but what one process has put into the cache the others find there. So on a machine that has
+not seen the package yet, `compile_all` starts some processes and hands them kernels, one after the other.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+
+from ._build import build, build_trees, carry_out
+from ._check import check_tree
+from ._check_points import make_checks
+from ._checksum import checksum_words
+from ._compile import NotCompiledError, compile_for, only_cached
+from ._forget import forget_rows
+from ._layout import example_forest, example_work
+from ._learn import insert_waiting, learn_rows
+from ._read import find_all_leaves, list_points, number_nodes, sum_leaves
+from ._scrub import scrub_trees
+
+# More processes would not end sooner: the two largest kernels take half of the time that two processes take for all.
+MOST_PROCESSES = 4
+
+
+def examples() -> dict[str, tuple[Any, tuple]]:
+    """All kernels by name, those that take longest first, with examples of their arguments: each has one type for each."""
+    forest, work = example_forest(), example_work()
+    rows, slots = np.empty((1, 1)), np.empty(1, np.int32)
+    numbers, count, table = np.empty(1), np.empty(1, np.int64), np.empty((1, 1), np.int64)
+    words = np.empty(1, np.uint32)
+    words.flags.writeable = False
+    found = {
+        learn_rows: (forest, work, work, 0, 0, slots, numbers, count),
+        build: (),
+        insert_waiting: (),
+        check_tree: (forest, 0, np.empty(1, np.uint8), 0, 0.0, True, True, make_checks(1, 1, 1, 1, 1)),
+        forget_rows: (forest, work, 0, 0, slots, count),
+        sum_leaves: (forest, rows, 0, 0, 0, rows, rows, count, table),
+        carry_out: (),
+        build_trees: (forest, work, 0, 0, slots, 0.0),
+        find_all_leaves: (forest, rows, 0, 0, table, rows, count, table),
+        list_points: (forest.leaves, forest.links, forest.labels, table, slots, numbers, count),
+        scrub_trees: (forest, 0, 0, slots),
+        number_nodes: (forest.cuts[0], 0, count, count, count),
+        checksum_words: (words, np.uint64(0)),
+    }
+    return {kernel.__name__: (kernel, args) for kernel, args in found.items()}
+
+
+def is_compiled(kernel: Any, args: tuple) -> bool:
+    """Is a kernel in the cache? If it is, it is loaded from it."""
+    try:
+        with only_cached():
+            compile_for(kernel, args)
+    except NotCompiledError:
+        return False
+    return True
+
+
+def are_compiled() -> bool:
+    """Are all kernels in the cache? If they are, they are loaded from it."""
+    return all(is_compiled(kernel, args) for kernel, args in examples().values())
+
+
+def compile_all(n_processes: int | None = None, tell: Callable[[int, int], None] = lambda done, n: None) -> int:
+    """Compile all kernels that are not in the cache, side by side; how many there are. ``tell`` hears how many of them are done.
+
+    What no other process could compile is compiled in this one, where an error shows itself.
+    """
+    todo = [name for name, (kernel, args) in examples().items() if not is_compiled(kernel, args)]
+    n, done = len(todo), 0
+    waiting, lock = iter(todo), threading.Lock()
+    left: list[str] = []
+
+    def finish(name: str, well: bool) -> None:
+        nonlocal done
+        with lock:
+            if well:
+                done += 1
+                tell(done, n)
+            else:
+                left.append(name)
+
+    def serve(process: subprocess.Popen) -> None:
+        while True:
+            with lock:
+                name = next(waiting, None)
+            if name is None:
+                return
+            try:
+                print(name, file=process.stdin, flush=True)
+                well = process.stdout.readline().strip() == name  # type: ignore[union-attr]
+            except OSError:
+                well = False
+            finish(name, well)
+            if not well:
+                return
+
+    processes: list[subprocess.Popen] = []
+    threads: list[threading.Thread] = []
+    try:
+        for _ in range(min(n, n_processes or min(joblib.cpu_count(), MOST_PROCESSES))):
+            processes.append(_start())
+            threads.append(threading.Thread(target=serve, args=(processes[-1],), name="bspforest"))
+            threads[-1].start()
+        for thread in threads:
+            thread.join()
+    except (OSError, RuntimeError):
+        pass  # no process, or no thread, to be had: those that there are do it, or this one
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join()
+    for name in [*left, *waiting]:
+        compile_for(*examples()[name])
+        finish(name, True)
+    return n
+
+
+def _start() -> subprocess.Popen:
+    """A process that reads names of kernels, compiles them, and says so."""
+    package = str(Path(__file__).parent.parent)
+    found = os.environ.get("PYTHONPATH")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([package, found] if found else [package])}
+    return subprocess.Popen(
+        [sys.executable, "-m", __name__],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+
+
+if __name__ == "__main__":
+    kernels = examples()
+    for line in sys.stdin:
+        compile_for(*kernels[line.strip()])
+        print(line.strip(), flush=True)
