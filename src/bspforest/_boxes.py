@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._compile import inlined, kernel
+from ._compile import bound_eight, bound_four, inlined, kernel
 from ._layout import ISOTROPIC
 
 # Boxes of nodes are float32, rounded outwards: half the memory and memory traffic of float64. They are used only where
@@ -28,37 +28,16 @@ def round_up(z):
 
 @kernel
 def bound_rows(rows, start, end, box):
-    """The box of some rows. Four columns at a time in registers: 2.5 ns a row of 8, against 10 a column at a time."""
+    """The box of some rows, eight columns at a time in vector registers."""
     d = np.uint64(rows.shape[1])
     q = np.uint64(0)
     start, end = np.uint64(start), np.uint64(end)
-    one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
-    while q + four <= d:
-        l0 = h0 = rows[start, q]
-        l1 = h1 = rows[start, q + one]
-        l2 = h2 = rows[start, q + two]
-        l3 = h3 = rows[start, q + three]
-        for s in range(start + one, end):
-            z0 = rows[s, q]
-            z1 = rows[s, q + one]
-            z2 = rows[s, q + two]
-            z3 = rows[s, q + three]
-            l0 = z0 if z0 < l0 else l0
-            l1 = z1 if z1 < l1 else l1
-            l2 = z2 if z2 < l2 else l2
-            l3 = z3 if z3 < l3 else l3
-            h0 = z0 if z0 > h0 else h0
-            h1 = z1 if z1 > h1 else h1
-            h2 = z2 if z2 > h2 else h2
-            h3 = z3 if z3 > h3 else h3
-        box[0, q] = l0
-        box[0, q + one] = l1
-        box[0, q + two] = l2
-        box[0, q + three] = l3
-        box[1, q] = h0
-        box[1, q + one] = h1
-        box[1, q + two] = h2
-        box[1, q + three] = h3
+    one, four, eight = np.uint64(1), np.uint64(4), np.uint64(8)
+    while q + eight <= d:
+        bound_eight(rows, start, end, q, box)
+        q += eight
+    if q + four <= d:
+        bound_four(rows, start, end, q, box)
         q += four
     while q < d:
         low = high = rows[start, q]

@@ -152,7 +152,49 @@ def _fetch_nothing(array: Any, index: Any) -> None:
     """Where kernels run uncompiled."""
 
 
+def _bound_columns(width: int) -> Callable:
+    """The smallest and largest of so many columns of some rows, which are there, from one column on, into a box.
+
+    Numba's compiler is asked to look for loops that fit vector registers, but not for statements that do.
+    """
+
+    def bound(typing: Any, rows: Any, start: Any, end: Any, column: Any, box: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            number, several = ir.IntType(64), ir.VectorType(ir.DoubleType(), width)
+            first, last, at = (context.cast(builder, args[k], signature.args[k], types.int64) for k in (1, 2, 3))
+
+            def find(view: Any, row: Any) -> Any:
+                start = builder.bitcast(view.data, ir.IntType(8).as_pointer())
+                before = builder.mul(row, builder.extract_value(view.strides, 0))
+                address = builder.gep(start, [builder.add(before, builder.mul(at, number(8)))])
+                return builder.bitcast(address, several.as_pointer())
+
+            given = context.make_array(signature.args[0])(context, builder, args[0])
+            own = context.make_array(signature.args[4])(context, builder, args[4])
+            found = builder.load(find(given, first), align=8)
+            low, high = (cgutils.alloca_once_value(builder, found) for _ in range(2))
+            with cgutils.for_range_slice(builder, builder.add(first, number(1)), last, number(1), number) as (row, _):
+                found = builder.load(find(given, row), align=8)
+                for bound, sign in ((low, "<"), (high, ">")):
+                    known = builder.load(bound)
+                    builder.store(builder.select(builder.fcmp_ordered(sign, found, known), found, known), bound)
+            builder.store(builder.load(low), find(own, number(0)), align=8)
+            builder.store(builder.load(high), find(own, number(1)), align=8)
+            return context.get_dummy_value()
+
+        return types.void(rows, start, end, column, box), generate
+
+    def bound_uncompiled(rows: np.ndarray, start: int, end: int, column: int, box: np.ndarray) -> None:
+        part = rows[start:end, column : column + width]
+        box[0, column : column + width] = part.min(axis=0)
+        box[1, column : column + width] = part.max(axis=0)
+
+    return bound_uncompiled if numba.config.DISABLE_JIT else intrinsic(bound)  # type: ignore[attr-defined]
+
+
 fetch: Any = _fetch_nothing if numba.config.DISABLE_JIT else intrinsic(_fetch)  # type: ignore[attr-defined]
+bound_eight: Any = _bound_columns(8)
+bound_four: Any = _bound_columns(4)
 
 
 def compile_for(kernel: Any, args: tuple) -> Any:

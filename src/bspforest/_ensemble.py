@@ -229,10 +229,16 @@ class Trees:
         slack = 1.02 if n > 10_000 else 1.1
         self._adopt(layout.resize_cuts(self.arrays._replace(**small), int(slack * n_cuts) + 16))
         self._adopt(layout.resize_leaves(self.arrays, int(slack * n_leaves) + 16))
-        for name, used in (("cuts", n_cuts), ("boxes", n_cuts), ("leaves", n_leaves), ("values", n_leaves)):
-            getattr(self.arrays, name)[:k, :used] = getattr(first, name)[:, :used]
-        for name in ("queue", "links", "state"):
-            getattr(self.arrays, name)[:k] = getattr(first, name)
+        used = {"cuts": n_cuts, "boxes": n_cuts, "leaves": n_leaves, "values": n_leaves}
+
+        def copy(a: int, b: int) -> None:
+            for name in per_tree[1:]:
+                part = slice(used.get(name))
+                for m in range(a, b):
+                    getattr(self.arrays, name)[m, part] = getattr(first, name)[m, part]
+
+        run_parts(copy, k, k, n * k)
+        self.arrays.state[:k] = first.state
         return k
 
     def add_classes(self, n: int) -> None:

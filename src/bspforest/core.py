@@ -31,6 +31,19 @@ def spread(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     return np.stack([low, scale])
 
 
+def find_range(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The smallest and largest of each column. Several rows side by side: numpy takes five times as long for narrow arrays."""
+    d = X.shape[1]
+    k = 128 // d if X.flags.c_contiguous else 1
+    low, high = X[:1], X[:1]
+    if k > 1 and len(X) > k:
+        n = len(X) // k * k
+        wide = X[:n].reshape(-1, k * d)
+        low, high = wide.min(axis=0).reshape(k, d), wide.max(axis=0).reshape(k, d)
+        X = X[n:]
+    return np.vstack([low, X]).min(axis=0), np.vstack([high, X]).max(axis=0)
+
+
 class OnlineForest(Trees):
     """A forest that holds rows and can learn, forget and be asked.
 
@@ -173,9 +186,10 @@ class OnlineForest(Trees):
         if self.window is not None:
             self.forget_oldest(self.n_held + n - self.window)
         if self.n_held == 0 and self.scaling == "minmax":
-            self._set_scaling(X.min(axis=0), X.max(axis=0))
+            self._set_scaling(*find_range(X))
         slots = self._take_slots(n)
-        self.arrays.rows[slots] = X
+        in_order = slots[-1] - slots[0] == n - 1 and bool((np.diff(slots) == 1).all())
+        self.arrays.rows[slice(slots[0], slots[0] + n) if in_order else slots] = X  # a third of the time, in order
         self.arrays.labels[slots, 0] = y
         self.arrays.labels[slots, 1] = w
         if self.n_held == 0 and not self.arrays.redraw:
@@ -284,7 +298,8 @@ class OnlineForest(Trees):
         low = high = self.arrays.rows[slots[0]].copy() if len(slots) else np.zeros(self.n_features)
         for start in range(0, len(slots), 65_536):
             X = self.arrays.rows[slots[start : start + 65_536]]
-            low, high = np.minimum(low, X.min(axis=0)), np.maximum(high, X.max(axis=0))
+            lowest, highest = find_range(X)
+            low, high = np.minimum(low, lowest), np.maximum(high, highest)
         return low, high
 
     def _rebuild(self, works: list[Work], *ranges: tuple[np.ndarray, np.ndarray]) -> None:
