@@ -145,6 +145,51 @@ def test_rescaling_without_memory_to_begin_with(monkeypatch, forgets):
     assert (forest._range[1] > high).all()
 
 
+def test_building_where_little_can_be_reserved(monkeypatch):
+    """The room that trees could need at most is not to be had: they are built in less, and are the same."""
+    X = np.random.default_rng(6).random((9_000, 2))
+    reserve, asked = layout.reserve_nodes, []
+
+    def refuse(forest, capacity):
+        asked.append(capacity)
+        if capacity > 2_000:
+            raise MemoryError
+        return reserve(forest, capacity)
+
+    for n_threads in (1, 3):
+        forests = [laws.make(X, 4, budget=100.0) for _ in range(2)]
+        for forest in forests:
+            forest.n_threads = n_threads
+        laws.learn(forests[0], X)
+        monkeypatch.setattr(layout, "reserve_nodes", refuse)
+        laws.learn(forests[1], X)
+        monkeypatch.undo()
+        assert asked[-4:] == [9_001, 4_500, 2_250, 1_125]
+        assert forests[1].arrays.cuts.shape[1] > 1_125, "there was room at once"
+        check(forests[1])
+        np.testing.assert_array_equal(forests[0].sum_leaves(X), forests[1].sum_leaves(X))
+    forest = laws.make(X, 4, budget=100.0)
+    monkeypatch.setattr(layout, "reserve_nodes", lambda forest, capacity: refuse(forest, 10**9))
+    with pytest.raises(MemoryError):
+        laws.learn(forest, X)
+    monkeypatch.undo()
+    assert forest.n_held == 0
+    laws.learn(forest, X)
+    check(forest)
+
+
+@pytest.mark.parametrize("capacity", [3, 50, 59])
+@pytest.mark.parametrize("kept", [1, 2, 5])
+def test_cutting_arrays_down(capacity, kept):
+    array = layout.empty((5, 60, 2, 3), np.float32)
+    array[:] = np.arange(array.size).reshape(array.shape)
+    expected = array[:kept, :capacity].copy()
+    small = layout.cut_down(array, capacity, kept)
+    assert small.shape == (5, capacity, 2, 3) and layout.is_own(small)
+    assert small.ctypes.data % layout.LINE == 0 and small.base.nbytes == small.nbytes + layout.LINE
+    np.testing.assert_array_equal(small[:kept], expected)
+
+
 def test_without_threads(monkeypatch):
     """The system has no thread left: what threads would have done is done without."""
     X = np.random.default_rng(5).random((6_000, 2))

@@ -28,6 +28,9 @@ SMALL = 2**28
 # Rows predicted per call of a kernel between two chances to be interrupted.
 READ_BLOCK = 65_536
 
+# If there is not even room for so many nodes a tree, memory is at its end.
+FEW_NODES = 1024
+
 # Points of leaves listed at a time: 50 MB. Leaves of two features and 100,000 rows have thousands each.
 MOST_POINTS = 4_000_000
 
@@ -115,12 +118,16 @@ class Trees:
     # ------------------------------------------------------------------------------------------------------------------
     # Running kernels
 
-    def _call(self, entry: Any, *args: Any) -> Any:
-        """``entry(*args)``, with the types of ``args`` looked at only once: those of a forest's arrays never change."""
+    def _resolve(self, entry: Any, *args: Any) -> Callable:
+        """What is to be called for ``entry(*args)``. Types are looked at only once: those of a forest's arrays never change."""
         compiled = self._resolved.get(entry.__name__)
         if compiled is None:
             compiled = self._resolved[entry.__name__] = resolve(entry, args)
-        return compiled(*args)
+        return compiled
+
+    def _call(self, entry: Any, *args: Any) -> Any:
+        """``entry(*args)``."""
+        return self._resolve(entry, *args)(*args)
 
     def _for_trees(self, entry: Any, sizes: tuple[int, ...], n_rows: int, *args: Any) -> int:
         """The largest result of a kernel over parts of the trees, in threads.
@@ -182,64 +189,65 @@ class Trees:
         n = len(slots)
         todo = list(range(self.n_trees))
         if self.arrays.cuts.shape[1] < n // 2 or self.arrays.leaves.shape[1] < n // 2:
-            todo = todo[self._probe(slots, budget, works, progress) :]
+            todo = self._probe(slots, budget, works, progress)
         while todo:
-            todo = self._build_some(self.arrays, todo, slots, budget, works, progress)
+            todo = self._build_some(todo, slots, budget, works, progress)
             if todo:  # those that lacked room
                 self._adopt(layout.resize_cuts(self.arrays, int(1.2 * self.arrays.cuts.shape[1]) + 64))
                 self._adopt(layout.resize_leaves(self.arrays, int(1.2 * self.arrays.leaves.shape[1]) + 64))
 
     def _build_some(
-        self, arrays: Forest, trees: list[int], slots: np.ndarray, budget: float, works: list[Work], progress: Progress
+        self, trees: list[int], slots: np.ndarray, budget: float, works: list[Work], progress: Progress
     ) -> list[int]:
-        """Build some trees in threads; those for which there was no room."""
+        """Build some trees in threads, each the next one as soon as it has time; those for which there was no room."""
         n = len(slots)
-        ends = [len(trees) * k // len(works) for k in range(len(works) + 1)]
+        waiting, lock = iter(trees), threading.Lock()
         stop = threading.Event()
+        compiled = self._resolve(build_trees, self.arrays, works[0], 0, 0, slots, budget)
+
+        def next_tree() -> int | None:
+            with lock:
+                return next(waiting, None)
 
         def build(a: int, b: int) -> list[int]:
             missing = []
-            for k in range(a, b):
-                for m in trees[ends[k] : ends[k + 1]]:
-                    if stop.is_set():
-                        break
-                    if self._call(build_trees, arrays, works[k], m, m + 1, slots, budget) == m:
+            for work in works[a:b]:
+                while not stop.is_set() and (m := next_tree()) is not None:
+                    if compiled(self.arrays, work, m, m + 1, slots, budget) == m:
                         missing.append(m)
                     else:
                         progress.advance(n * (m + 1) // self.n_trees - n * m // self.n_trees)
             return missing
 
         parts = run_parts(build, len(works), len(works), n * len(trees), stop)
-        return [m for part in parts for m in part]
+        return sorted(m for part in parts for m in part)
 
-    def _probe(self, slots: np.ndarray, budget: float, works: list[Work], progress: Progress) -> int:
+    def _probe(self, slots: np.ndarray, budget: float, works: list[Work], progress: Progress) -> list[int]:
         """Build the first trees, one a thread, with all the room they could need; make room for the others to be like them.
 
-        How many trees are built.
+        The trees that are still to be built. What is reserved is no memory yet: that comes with the pages that are written to.
+        (Building them elsewhere, and copying, took a tenth of the time of `fit`, and more with two threads.)
         """
         n = len(slots)
         k = min(self.n_threads, self.n_trees)
-        per_tree = ("state", "cuts", "boxes", "leaves", "values", "queue", "links")
-        first = self.arrays._replace(**{name: getattr(self.arrays, name)[:k].copy() for name in per_tree})
-        *_, first = layout.resize_cuts(first, n + 1)
-        *_, first = layout.resize_leaves(first, n + 1)
-        self._build_some(first, list(range(k)), slots, budget, works, progress)
-        n_cuts, n_leaves = int(first.state["n_cuts"].max()), int(first.state["n_leaves"].max())
-        small = {name: getattr(self.arrays, name)[:, :1].copy() for name in ("cuts", "boxes", "leaves", "values")}
-        slack = 1.02 if n > 10_000 else 1.1
-        self._adopt(layout.resize_cuts(self.arrays._replace(**small), int(slack * n_cuts) + 16))
-        self._adopt(layout.resize_leaves(self.arrays, int(slack * n_leaves) + 16))
-        used = {"cuts": n_cuts, "boxes": n_cuts, "leaves": n_leaves, "values": n_leaves}
+        self._reserve_nodes(n + 1)
+        missing = self._build_some(list(range(k)), slots, budget, works, progress)
+        if not missing:
+            slack = 1.02 if n > 10_000 else 1.1
+            n_cuts, n_leaves = (int(slack * self.arrays.state[name][:k].max()) for name in ("n_cuts", "n_leaves"))
+            self._adopt(layout.cut_down_nodes(self.arrays, n_cuts + 16, n_leaves + 16, kept=k))
+        return [*missing, *range(k, self.n_trees)]
 
-        def copy(a: int, b: int) -> None:
-            for name in per_tree[1:]:
-                part = slice(used.get(name))
-                for m in range(a, b):
-                    getattr(self.arrays, name)[m, part] = getattr(first, name)[m, part]
-
-        run_parts(copy, k, k, n * k)
-        self.arrays.state[:k] = first.state
-        return k
+    def _reserve_nodes(self, n: int) -> None:
+        """Room for n cuts and leaves in each tree, or, if the system does not reserve that much, for as many as it does."""
+        while True:
+            try:
+                self.arrays = layout.reserve_nodes(self.arrays, n)
+                return
+            except MemoryError:
+                if n < FEW_NODES:
+                    raise
+            n //= 2
 
     def add_classes(self, n: int) -> None:
         """Let n more classes occur, which no row has had so far."""

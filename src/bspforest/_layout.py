@@ -298,6 +298,25 @@ def resize_trees(array: np.ndarray, capacity: int) -> np.ndarray:
     return flat.reshape(shape)
 
 
+def cut_down(array: np.ndarray, capacity: int, kept: int) -> np.ndarray:
+    """An array of `empty` with ``capacity`` entries a tree, of more, the first ``kept`` trees kept. The old array is no longer valid."""
+    n_trees, old = array.shape[:2]
+    entry = array[0, :1].nbytes
+    owner: np.ndarray = array.base  # type: ignore[assignment]
+    data = owner[-owner.ctypes.data % LINE :]
+    for m in range(1, kept):
+        start, end, gap = m * capacity * entry, (m + 1) * capacity * entry, m * (old - capacity) * entry
+        for a in range(start, end, gap):  # no part overlaps where it comes from
+            b = min(a + gap, end)
+            data[a:b] = data[a + gap : b + gap]
+    before = owner.ctypes.data
+    size = kept * capacity * entry
+    owner.resize(n_trees * capacity * entry + LINE, refcheck=False)
+    if (owner.ctypes.data - before) % LINE:  # elsewhere, and not as far from a cache line
+        owner[-owner.ctypes.data % LINE :][:size] = owner[-before % LINE :][:size].copy()
+    return view_as(owner, (n_trees, capacity, *array.shape[2:]), array.dtype)
+
+
 def resize_rows(array: np.ndarray, capacity: int) -> np.ndarray:
     """``array`` with room for ``capacity`` rows, what fits of the old ones kept."""
     new = np.empty((capacity, *array.shape[1:]), dtype=array.dtype)
@@ -318,6 +337,25 @@ def resize_cuts(forest: Forest, capacity: int) -> Iterator[Forest]:
 def resize_leaves(forest: Forest, capacity: int) -> Iterator[Forest]:
     """Room for ``capacity`` leaves in each tree."""
     return _resize(forest, values=capacity, leaves=capacity)
+
+
+def reserve_nodes(forest: Forest, capacity: int) -> Forest:
+    """Room for ``capacity`` cuts and leaves in each tree, in place of those that are there."""
+    names = ("cuts", "boxes", "leaves", "values")
+    arrays = {name: getattr(forest, name) for name in names}
+    changed: dict[str, Any] = {
+        name: empty((len(array), capacity, *array.shape[2:]), array.dtype) for name, array in arrays.items()
+    }
+    return forest._replace(**changed)
+
+
+def cut_down_nodes(forest: Forest, n_cuts: int, n_leaves: int, kept: int) -> Iterator[Forest]:
+    """Room for so many cuts and leaves in each tree, of more, without copying; the first ``kept`` trees are kept."""
+    for name, capacity in (("cuts", n_cuts), ("boxes", n_cuts), ("leaves", n_leaves), ("values", n_leaves)):
+        if capacity < getattr(forest, name).shape[1]:
+            changed: dict[str, Any] = {name: cut_down(getattr(forest, name), capacity, kept)}
+            forest = forest._replace(**changed)
+            yield forest
 
 
 def resize_held(forest: Forest, capacity: int) -> Iterator[Forest]:

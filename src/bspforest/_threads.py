@@ -19,8 +19,8 @@ def run_parts(
 ) -> list[Any]:
     """``call(first, last)`` on up to ``n_threads`` parts of ``range(n)``; their results in order.
 
-    Parts for which the system has no thread are done in this one. If that is interrupted, ``stop`` is set, for calls that look at
-    it to end early.
+    This thread does the first part, whose data its core has at hand, and those for which the system has no other thread. If a part
+    fails, or is interrupted, ``stop`` is set, for calls that look at it to end early.
     """
     if n_threads <= 1 or n <= 1 or work < WORTH_THREADS:
         return [call(0, n)]
@@ -34,10 +34,12 @@ def run_parts(
             results[k] = call(*parts[k])
         except BaseException as failure:
             failures.append(failure)
+            if stop is not None:
+                stop.set()
 
     threads: list[threading.Thread] = []
     try:
-        for k in range(len(parts)):
+        for k in range(1, len(parts)):
             thread = threading.Thread(target=run, args=(k,), name="bspforest")
             try:
                 thread.start()
@@ -45,6 +47,7 @@ def run_parts(
                 run(k)
             else:
                 threads.append(thread)
+        run(0)
         for thread in threads:
             thread.join()
     except BaseException:
