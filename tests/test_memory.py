@@ -12,6 +12,7 @@ from test_invariants import check
 import bspforest
 from bspforest import BSPForestRegressor
 from bspforest import _layout as layout
+from bspforest._threads import WORTH_THREADS, run_parts
 from bspforest.persistence import Saver
 
 
@@ -212,6 +213,22 @@ def test_without_threads(monkeypatch):
     assert left[0] < -4
     np.testing.assert_array_equal(forests[0].sum_leaves(X), forests[1].sum_leaves(X))
     check(forests[1])
+
+
+@pytest.mark.parametrize("where", [0, 1, 2])
+def test_a_part_that_fails_stops_the_others(where):
+    """One that fails in this thread, and one in another: the failure is told, after all have ended."""
+    stop, ended = threading.Event(), []
+
+    def call(a, b):
+        if a == where:
+            raise KeyboardInterrupt("as from Ctrl-C")
+        assert stop.wait(10)
+        ended.append(a)
+
+    with pytest.raises(KeyboardInterrupt, match="as from"):
+        run_parts(call, 3, 3, WORTH_THREADS, stop)
+    assert sorted(ended) == sorted({0, 1, 2} - {where})
 
 
 def test_saving_without_threads(tmp_path, monkeypatch):
