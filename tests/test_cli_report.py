@@ -8,9 +8,10 @@ import sys
 
 import pytest
 
-from bspforest import BSPForestRegressor
+from bspforest import _kernels
 from bspforest.cli.main import main
 from bspforest.cli.report import Ticker
+from bspforest.core import OnlineForest
 
 # Counts the kernels that are compiled, or fetched from numba's cache, after the clock has started.
 COUNT_KERNELS = """
@@ -21,7 +22,9 @@ from bspforest.cli.report import Ticker
 
 def compiled():
     modules = [vars(module) for name, module in sys.modules.items() if name.startswith("bspforest.")]
-    kernels = {name: f for module in modules for name, f in module.items() if isinstance(f, Dispatcher)}
+    found = {name: getattr(f, "shared", f) for module in modules for name, f in module.items()}
+    kernels = {name: getattr(f, "_kernel", f) for name, f in found.items()}
+    kernels = {name: f for name, f in kernels.items() if isinstance(f, Dispatcher)}
     return {(name, len(kernel.overloads)) for name, kernel in kernels.items() if kernel.overloads}
 
 begin = Ticker.begin
@@ -48,21 +51,29 @@ def test_nothing_is_compiled_in_mid_stream(data):
     assert end.returncode == 0, end.stderr
 
 
-def test_every_command_that_forgets_compiles_that_first(data, tmp_path, monkeypatch):
-    forgets = []
-    monkeypatch.setattr(BSPForestRegressor, "forget", lambda self, ids: forgets.append(ids))
+def test_commands_that_learn_have_everything_compiled_first(data, tmp_path, monkeypatch, capsys):
+    happened = []
+
+    def compile_all(tell):
+        happened.append("compile")
+        for k in range(3):
+            tell(k + 1, 3)
+        return 3
+
+    learn = OnlineForest.learn
+    monkeypatch.setattr(_kernels, "are_compiled", lambda: False)
+    monkeypatch.setattr(_kernels, "compile_all", compile_all)
+    monkeypatch.setattr(OnlineForest, "learn", lambda *args: (happened.append("learn"), learn(*args))[1])
     options = ["--target", "y", "--trees", "2"]
     model = ["--model", str(tmp_path / "m.bsp")]
-    for command, expected in (
-        (["evaluate", data, *options], 0),
-        (["evaluate", data, *options, "--window", "50"], 1),
-        (["learn", data, *options, *model], 0),
-        (["learn", data, *options, *model, "--window", "50", "--overwrite"], 1),
-        (["learn", data, *options, *model, "--resume"], 1),  # the saved model has the window
-    ):
-        forgets.clear()
+    for command in (["evaluate", data, *options], ["learn", data, *options, *model]):
+        happened.clear()
         assert main(command) == 0
-        assert len(forgets) == expected, command
+        assert happened[:2] == ["compile", "learn"] and happened.count("compile") == 1, command
+        assert capsys.readouterr().err.startswith("Compiling the kernels, once on a machine ...\n")
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    assert main(["compile"]) == 0
+    assert "machine: 2 of 3\033[K\r" in sys.stderr.getvalue() and "machine: 3 of 3\033[K\n" in sys.stderr.getvalue()
 
 
 class Terminal(io.StringIO):

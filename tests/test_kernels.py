@@ -57,9 +57,11 @@ def test_what_is_compiled_ahead_is_what_is_used(tmp_path):
     for forest, y in ((BSPForestRegressor(2), X[:, 0]), (BSPForestClassifier(2), (X[:, 0] > 0.5).astype(int))):
         forest.fit(X[:40], y[:40])
         forest.partial_fit(X[40:59], y[40:59]).partial_fit(X[59:], y[59:]).forget([0, 1])
-        for given in (X, X[:1], np.asfortranarray(X), X.astype(np.float32), X[::2]):
+        locked = X.copy()
+        locked.flags.writeable = False
+        for given in (X, X[:1], locked, locked[:1], np.asfortranarray(X), X.astype(np.float32), X[::2]):
             forest.predict(given)
-        forest.apply(X)
+            forest.apply(given)
         assert len(forest.trees_[0].children_left) == forest.trees_[0].n_nodes
         forest.save(tmp_path / "model.bsp")
         bspforest.load(tmp_path / "model.bsp", check="fully").partial_fit(X[:1], y[:1])

@@ -40,6 +40,13 @@ def largest(counts: np.ndarray) -> int:
     return max(counts.tolist()) if len(counts) < 50 else int(counts.max())
 
 
+def to_read(X: np.ndarray) -> np.ndarray:
+    """Rows as kernels that read them take them: to them, arrays that may be written to, or have gaps, are of another type."""
+    view = np.ascontiguousarray(X, dtype=np.float64).view()
+    view.flags.writeable = False
+    return view
+
+
 class Trees:
     """Trees as arrays, to be built, to be given points or have them taken, and to be asked."""
 
@@ -279,7 +286,8 @@ class Trees:
     def sum_leaves(self, X: np.ndarray, *, hard: bool = False) -> np.ndarray:
         """What the leaves of all trees say of each row, summed: see `bspforest._read.add_leaf`."""
         out = np.zeros((len(X), self.arrays.n_classes + 1 if self.arrays.n_classes else 5))
-        if len(X) == 1 and X.ndim == 2 and X.flags.c_contiguous and X.dtype == np.float64:
+        X = to_read(X)
+        if len(X) == 1:
             self._call(sum_leaves, self.arrays, X, 0, 1, int(hard), out, *self._read_scratch(1))
             return out
         self._read_rows(lambda a, b, *scratch: sum_leaves(self.arrays, X, a, b, int(hard), out, *scratch), len(X))
@@ -287,6 +295,7 @@ class Trees:
 
     def find_leaves(self, X: np.ndarray) -> np.ndarray:
         """The leaf of each row in each tree, as the kernels number them."""
+        X = to_read(X)
         out = np.empty((len(X), self.n_trees), dtype=np.int64)
         self._read_rows(lambda a, b, *scratch: find_all_leaves(self.arrays, X, a, b, out, *scratch), len(X))
         return out

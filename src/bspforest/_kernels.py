@@ -22,6 +22,7 @@ from ._check import check_tree
 from ._check_points import make_checks
 from ._checksum import checksum_words
 from ._compile import NotCompiledError, compile_for, only_cached
+from ._ensemble import to_read
 from ._forget import forget_rows
 from ._layout import example_forest, example_work
 from ._learn import insert_waiting, learn_rows
@@ -36,6 +37,7 @@ def examples() -> dict[str, tuple[Any, tuple]]:
     """All kernels by name, those that take longest first, with examples of their arguments: each has one type for each."""
     forest, work = example_forest(), example_work()
     rows, slots = np.empty((1, 1)), np.empty(1, np.int32)
+    given = to_read(rows)
     numbers, count, table = np.empty(1), np.empty(1, np.int64), np.empty((1, 1), np.int64)
     words = np.empty(1, np.uint32)
     words.flags.writeable = False
@@ -45,10 +47,10 @@ def examples() -> dict[str, tuple[Any, tuple]]:
         insert_waiting: (),
         check_tree: (forest, 0, np.empty(1, np.uint8), 0, 0.0, True, True, make_checks(1, 1, 1, 1, 1)),
         forget_rows: (forest, work, 0, 0, slots, count),
-        sum_leaves: (forest, rows, 0, 0, 0, rows, rows, count, table),
+        sum_leaves: (forest, given, 0, 0, 0, rows, rows, count, table),
         carry_out: (),
         build_trees: (forest, work, 0, 0, slots, 0.0),
-        find_all_leaves: (forest, rows, 0, 0, table, rows, count, table),
+        find_all_leaves: (forest, given, 0, 0, table, rows, count, table),
         list_points: (forest.leaves, forest.links, forest.labels, table, slots, numbers, count),
         scrub_trees: (forest, 0, 0, slots),
         number_nodes: (forest.cuts[0], 0, count, count, count),
