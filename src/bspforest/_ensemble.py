@@ -20,7 +20,7 @@ from ._forget import forget_rows
 from ._layout import Forest, Work
 from ._learn import learn_rows
 from ._read import find_all_leaves, list_points, number_nodes, sum_leaves
-from ._threads import WORTH_THREADS, Progress, run_parts
+from ._threads import SILENT, WORTH_THREADS, Progress, run_parts, undivided
 
 # Trees of less than this many bytes in all grow by half, larger ones by a quarter.
 SMALL = 2**28
@@ -200,8 +200,9 @@ class Trees:
         while todo:
             todo = self._build_some(todo, slots, budget, works, progress)
             if todo:  # those that lacked room
-                self._adopt(layout.resize_cuts(self.arrays, int(1.2 * self.arrays.cuts.shape[1]) + 64))
-                self._adopt(layout.resize_leaves(self.arrays, int(1.2 * self.arrays.leaves.shape[1]) + 64))
+                with undivided():
+                    self._adopt(layout.resize_cuts(self.arrays, int(1.2 * self.arrays.cuts.shape[1]) + 64))
+                    self._adopt(layout.resize_leaves(self.arrays, int(1.2 * self.arrays.leaves.shape[1]) + 64))
 
     def _build_some(
         self, trees: list[int], slots: np.ndarray, budget: float, works: list[Work], progress: Progress
@@ -232,25 +233,32 @@ class Trees:
     def _probe(self, slots: np.ndarray, budget: float, works: list[Work], progress: Progress) -> list[int]:
         """Build the first trees, one a thread, with all the room they could need; make room for the others to be like them.
 
-        The trees that are still to be built. What is reserved is no memory yet: that comes with the pages that are written to.
-        (Building them elsewhere, and copying, took a tenth of the time of `fit`, and more with two threads.)
+        The trees that are still to be built. What is reserved is, on most systems, no memory yet: that comes with the pages that are
+        written to. (Building them elsewhere, and copying, took a tenth of the time of `fit`, and more with two threads.)
         """
         n = len(slots)
         k = min(self.n_threads, self.n_trees)
-        self._reserve_nodes(n + 1)
-        missing = self._build_some(list(range(k)), slots, budget, works, progress)
-        if not missing:
-            slack = 1.02 if n > 10_000 else 1.1
-            n_cuts, n_leaves = (int(slack * self.arrays.state[name][:k].max()) for name in ("n_cuts", "n_leaves"))
-            self._adopt(layout.cut_down_nodes(self.arrays, n_cuts + 16, n_leaves + 16, kept=k))
-        return [*missing, *range(k, self.n_trees)]
+        streams = np.stack([self.arrays.state[f"s{j}"][:k] for j in range(4)], axis=1)
+        room = self._reserve_nodes(n + 1)
+        while self._build_some(
+            list(range(k)), slots, budget, works, SILENT
+        ):  # less could be reserved, and it was not enough
+            self.arrays.state[:k] = layout.empty_state(streams)
+            room += room // 2
+            self.arrays = layout.reserve_nodes(self.arrays, room)
+        progress.advance(n * k // self.n_trees)
+        slack = 1.02 if n > 10_000 else 1.1
+        n_cuts, n_leaves = (int(slack * self.arrays.state[name][:k].max()) + 16 for name in ("n_cuts", "n_leaves"))
+        with undivided():  # an array that has been cut down is no longer valid
+            self._adopt(layout.cut_down_nodes(self.arrays, n_cuts, n_leaves, kept=k))
+        return list(range(k, self.n_trees))
 
-    def _reserve_nodes(self, n: int) -> None:
-        """Room for n cuts and leaves in each tree, or, if the system does not reserve that much, for as many as it does."""
+    def _reserve_nodes(self, n: int) -> int:
+        """Room for n cuts and leaves in each tree, or, if the system does not reserve that much, for as many as it does; how many."""
         while True:
             try:
                 self.arrays = layout.reserve_nodes(self.arrays, n)
-                return
+                return n
             except MemoryError:
                 if n < FEW_NODES:
                     raise

@@ -6,7 +6,6 @@ not seen the package yet, `compile_all` starts some processes and hands them ker
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
@@ -112,34 +111,42 @@ def compile_all(n_processes: int | None = None, tell: Callable[[int, int], None]
     threads: list[threading.Thread] = []
     try:
         for _ in range(min(n, n_processes or min(joblib.cpu_count(), MOST_PROCESSES))):
-            processes.append(_start())
-            threads.append(threading.Thread(target=serve, args=(processes[-1],), name="bspforest"))
-            threads[-1].start()
+            try:
+                processes.append(_start())
+                thread = threading.Thread(target=serve, args=(processes[-1],), name="bspforest")
+                thread.start()
+            except (OSError, RuntimeError):
+                break  # no more processes, or threads, to be had
+            threads.append(thread)
         for thread in threads:
             thread.join()
-    except (OSError, RuntimeError):
-        pass  # no process, or no thread, to be had: those that there are do it, or this one
     finally:
         for process in processes:
             process.kill()
             process.communicate()
         for thread in threads:
-            if thread.ident is not None:
-                thread.join()
+            thread.join()
     for name in [*left, *waiting]:
         compile_for(*examples()[name])
         finish(name, True)
     return n
 
 
+# What a process does; not as `python -m` would, which looks for modules in the current folder first. The package is the one that asks.
+_PROGRAM = """
+import sys
+sys.path.append(sys.argv[1])
+from bspforest import _kernels
+_kernels.__file__ == sys.argv[2] and _kernels.compile_asked()
+"""
+
+
 def _start() -> subprocess.Popen:
     """A process that reads names of kernels, compiles them, and says so."""
-    package = str(Path(__file__).parent.parent)
-    found = os.environ.get("PYTHONPATH")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([package, found] if found else [package])}
+    if not sys.executable:
+        raise OSError("Python does not know where it is")
     return subprocess.Popen(
-        [sys.executable, "-m", __name__],
-        env=environment,
+        [sys.executable, "-P", "-c", _PROGRAM, str(Path(__file__).parent.parent), __file__],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -147,7 +154,8 @@ def _start() -> subprocess.Popen:
     )
 
 
-if __name__ == "__main__":
+def compile_asked() -> None:
+    """Compile kernels by their names, one a line of standard input, and say each when it is done."""
     kernels = examples()
     for line in sys.stdin:
         compile_for(*kernels[line.strip()])

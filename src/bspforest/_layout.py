@@ -286,12 +286,9 @@ def resize_trees(array: np.ndarray, capacity: int) -> np.ndarray:
             new[m, :kept] = array[m, :kept]
         return new
     owner: np.ndarray = array.base  # type: ignore[assignment]
-    size = array.nbytes
-    before = array.ctypes.data - owner.ctypes.data
+    before, size = array.ctypes.data - owner.ctypes.data, array.nbytes
     owner.resize(int(np.prod(shape)) * array.itemsize + LINE, refcheck=False)
-    after = -owner.ctypes.data % LINE
-    if after != before:
-        owner[after : after + size] = owner[before : before + size].copy()
+    realign(owner, before, size)
     flat = view_as(owner, (n_trees * capacity, *shape[2:]), array.dtype)
     for m in range(n_trees - 1, 0, -1):
         flat[m * capacity : m * capacity + old] = flat[m * old : (m + 1) * old]
@@ -303,18 +300,23 @@ def cut_down(array: np.ndarray, capacity: int, kept: int) -> np.ndarray:
     n_trees, old = array.shape[:2]
     entry = array[0, :1].nbytes
     owner: np.ndarray = array.base  # type: ignore[assignment]
-    data = owner[-owner.ctypes.data % LINE :]
+    before = -owner.ctypes.data % LINE
     for m in range(1, kept):
         start, end, gap = m * capacity * entry, (m + 1) * capacity * entry, m * (old - capacity) * entry
-        for a in range(start, end, gap):  # no part overlaps where it comes from
-            b = min(a + gap, end)
-            data[a:b] = data[a + gap : b + gap]
-    before = owner.ctypes.data
-    size = kept * capacity * entry
+        step = max(gap, HUGE)  # parts that do not overlap where they come from, unless that makes them too small
+        for a in range(before + start, before + end, step):
+            b = min(a + step, before + end)
+            owner[a:b] = owner[a + gap : b + gap]
     owner.resize(n_trees * capacity * entry + LINE, refcheck=False)
-    if (owner.ctypes.data - before) % LINE:  # elsewhere, and not as far from a cache line
-        owner[-owner.ctypes.data % LINE :][:size] = owner[-before % LINE :][:size].copy()
+    realign(owner, before, kept * capacity * entry)
     return view_as(owner, (n_trees, capacity, *array.shape[2:]), array.dtype)
+
+
+def realign(owner: np.ndarray, before: int, size: int) -> None:
+    """After ``owner`` has moved: the first ``size`` bytes of what is in it began ``before`` bytes after its start; now, at a cache line."""
+    after = -owner.ctypes.data % LINE
+    if after != before:
+        owner[after : after + size] = owner[before : before + size].copy()
 
 
 def resize_rows(array: np.ndarray, capacity: int) -> np.ndarray:
@@ -328,7 +330,7 @@ def resize_rows(array: np.ndarray, capacity: int) -> np.ndarray:
 def resize_cuts(forest: Forest, capacity: int) -> Iterator[Forest]:
     """Room for ``capacity`` cut nodes in each tree.
 
-    This and the next two yield the forest after each array, because the array that was there is no longer valid, even if there
+    This, `resize_leaves`, `cut_down_nodes` and `resize_held` yield the forest after each array, because the array that was there is no longer valid, even if there
     is not enough memory for the next one. Kernels look at the size of the last array only.
     """
     return _resize(forest, boxes=capacity, cuts=capacity)

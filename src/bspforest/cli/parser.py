@@ -280,7 +280,8 @@ def _add_compile(commands) -> argparse.ArgumentParser:
         "compile",
         "",
         "compile the kernels, so that nothing has to wait for it later",
-        "Once on a machine, in as many processes as it has cores. Otherwise each kernel is compiled when it is\n"
-        "first used. In a container, do it when the image is built.",
+        "Once on a machine, in one process a core, four at most. Otherwise each kernel is compiled when it is\n"
+        "first used. To do it when a container's image is built, set NUMBA_CACHE_DIR there and where it runs to a\n"
+        "folder that its user can write to. Kernels are compiled for the kind of processor that is found.",
         "  bspforest compile",
     )
