@@ -279,7 +279,7 @@ class Trees:
         """Scratch space to ask for ``size`` rows at a time."""
         rows = np.empty((size, self.n_features))
         found = np.empty(max(size, self.n_trees), dtype=np.int64)
-        return rows, found, np.empty((2, layout.LANES), dtype=np.int64)
+        return rows, found, np.empty((2, layout.READERS), dtype=np.int64)
 
     def _read_rows(self, call: Callable, n: int) -> None:
         """``call(start, end, *scratch)`` for all of n rows, in threads."""

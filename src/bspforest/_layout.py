@@ -143,8 +143,10 @@ class Work(NamedTuple):
 # 1 + log2(2^31) sets.
 STACK = 40
 
-# Walks down a tree that take turns, and walks of one row down as many trees (32 gain 2% and need twice the space).
+# Rows inserted into a tree whose walks down it take turns, rows asked so, and walks of one row down as many trees (32 gain 2% and
+# need twice the space).
 LANES = 8
+READERS = 16
 TREES = 16
 
 # So many nodes of each such walk are remembered.
