@@ -187,6 +187,18 @@ def test_building_where_little_can_be_reserved(monkeypatch):
     check(forest)
 
 
+@pytest.mark.parametrize("huge", [1, 2**40])
+def test_growing_arrays(monkeypatch, huge):
+    """In place, and not."""
+    monkeypatch.setattr(layout, "HUGE", huge)
+    array = layout.empty((5, 40, 3), np.float64)
+    array[:] = np.arange(array.size).reshape(array.shape)
+    expected = array.copy()
+    grown = layout.resize_trees(array, 70)
+    assert grown.shape == (5, 70, 3) and layout.is_own(grown) and grown.ctypes.data % layout.LINE == 0
+    np.testing.assert_array_equal(grown[:, :40], expected)
+
+
 @pytest.mark.parametrize("capacity", [3, 50, 59])
 @pytest.mark.parametrize("kept", [1, 2, 5])
 def test_cutting_arrays_down(capacity, kept):
