@@ -332,8 +332,9 @@ def resize_rows(array: np.ndarray, capacity: int) -> np.ndarray:
 def resize_cuts(forest: Forest, capacity: int) -> Iterator[Forest]:
     """Room for ``capacity`` cut nodes in each tree.
 
-    This, `resize_leaves`, `cut_down_nodes` and `resize_held` yield the forest after each array, because the array that was there is no longer valid, even if there
-    is not enough memory for the next one. Kernels look at the size of the last array only.
+    This, `resize_leaves` and `resize_held` yield the forest after each array, because the array that was there is no longer valid,
+    even if there is not enough memory for the next one; so does `cut_down_nodes`. Kernels look at the sizes of cuts and leaves only,
+    which grow last and shrink first.
     """
     return _resize(forest, boxes=capacity, cuts=capacity)
 

@@ -370,7 +370,7 @@ def learn_one(forest, work, chunk, first, last, slot, budget, learned):
             if work.lanes[0, q] == 0:
                 learned[chunk.lanes[0, q]] = 1
         for m in range(start, end):
-            # Asked here too: mostly nothing is due, and a call hands over a tree and its scratch space, some 250 words.
+            # Asked here too: mostly nothing is due, and a call hands over a tree and its scratch space, some 250 words. (9 µs of 100 trees.)
             if learned[m] == 1 and forest.state[m].n_due > 0 and forest.queue[m, 0].time <= budget:
                 lacking = max(lacking, carry_out(tree_of(forest, m), work, budget))
     return lacking
