@@ -240,9 +240,8 @@ class Trees:
         k = min(self.n_threads, self.n_trees)
         streams = np.stack([self.arrays.state[f"s{j}"][:k] for j in range(4)], axis=1)
         room = self._reserve_nodes(n + 1)
-        while self._build_some(
-            list(range(k)), slots, budget, works, SILENT
-        ):  # less could be reserved, and it was not enough
+        while self._build_some(list(range(k)), slots, budget, works, SILENT):
+            # Less could be reserved, and it was not enough.
             self.arrays.state[:k] = layout.empty_state(streams)
             room += room // 2
             self.arrays = layout.reserve_nodes(self.arrays, room)

@@ -28,7 +28,7 @@ from ._learn import insert_waiting, learn_rows
 from ._read import find_all_leaves, list_points, number_nodes, sum_leaves
 from ._scrub import scrub_trees
 
-# More processes would not end sooner: the two largest kernels take half of the time that two processes take for all.
+# More processes would not end sooner: the largest kernel alone takes half of the time that two processes take for all.
 MOST_PROCESSES = 4
 
 
