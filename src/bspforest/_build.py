@@ -21,7 +21,7 @@ from ._nodes import (
     place,
     set_box,
     set_cut,
-    tree_of,
+    tree_with,
 )
 from ._queue import schedule, unschedule
 from ._random import draw_exponential
@@ -321,15 +321,23 @@ def carry_out(tree, work, budget):
 
 
 @inlined
-def clear(tree):
-    """Empty the tree; its random stream goes on."""
-    state = tree.state[0]
+def clear(state):
+    """Empty a tree; its random stream goes on."""
     state.root = NOTHING
     state.n_cuts = 0
     state.free_cut = -1
     state.n_leaves = 0
     state.free_leaf = -1
     state.n_due = 0
+
+
+@inlined
+def copy_state(state, into):
+    into.s0, into.s1, into.s2, into.s3 = state.s0, state.s1, state.s2, state.s3
+    into.root = state.root
+    into.n_cuts, into.free_cut = state.n_cuts, state.free_cut
+    into.n_leaves, into.free_leaf = state.n_leaves, state.free_leaf
+    into.n_due = state.n_due
 
 
 @calling(build)
@@ -341,15 +349,14 @@ def build_trees(forest, work, first, last, slots, budget):
     """
     n = slots.shape[0]
     for m in range(first, last):
-        tree = tree_of(forest, m)
-        clear(tree)
-        state = tree.state[0]
-        s0, s1, s2, s3 = state.s0, state.s1, state.s2, state.s3
+        tree = tree_with(forest, m, work.state)
+        copy_state(forest.state[m], work.state[0])
+        clear(work.state[0])
         for s in range(n):
             place(tree, slots[s], work.rows[s])
             work.slots[s] = slots[s]
         if n > 0 and not build(tree, work, np.int64(0), n, NOWHERE, LEFT, 0.0, budget):
-            state.s0, state.s1, state.s2, state.s3 = s0, s1, s2, s3
-            clear(tree)
+            clear(forest.state[m])
             return m
+        copy_state(work.state[0], forest.state[m])
     return last

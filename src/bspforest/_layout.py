@@ -117,8 +117,9 @@ class Tree(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Scratch space of one thread."""
+    """Scratch space of one thread. No cache line of it is another's: threads that write to the same line wait for each other."""
 
+    state: np.ndarray  # (1,) STATE, of the tree being built
     rows: np.ndarray  # (., d) scaled rows of the set being built or shared out
     slots: np.ndarray  # (.,) where those rows are held
     sides: np.ndarray  # (.,) int8, the side each is on
@@ -168,9 +169,10 @@ def view_as(owner: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> np.nd
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype | type) -> np.ndarray:
-    """As `numpy.empty`, beginning at a cache line."""
+    """As `numpy.empty`, beginning at a cache line, and alone in its last one."""
     dtype = np.dtype(dtype)
-    return view_as(np.empty(int(np.prod(shape)) * dtype.itemsize + LINE, np.uint8), shape, dtype)
+    size = int(np.prod(shape)) * dtype.itemsize
+    return view_as(np.empty(size + LINE + -size % LINE, np.uint8), shape, dtype)
 
 
 def is_own(array: np.ndarray) -> bool:
@@ -193,31 +195,32 @@ def align(forest: Forest) -> Forest:
             changed[name][:] = array
     for name in ("rows", "labels", "scaling"):  # of a file that is mapped into memory: not to be written to
         if not getattr(forest, name).flags.writeable:
-            changed[name] = np.array(getattr(forest, name))
+            changed[name] = resize_rows(getattr(forest, name), len(getattr(forest, name)))
     return forest._replace(**changed)
 
 
 def make_work(n_rows: int, n_features: int, n_cuts: int) -> Work:
     """Scratch space for sets of up to ``n_rows`` rows in trees of up to ``n_cuts`` cuts."""
     return Work(
-        rows=np.empty((n_rows, n_features), np.float64),
-        slots=np.empty(n_rows, np.int32),
-        sides=np.empty(n_rows, np.int8),
-        misplaced=np.empty((2, n_rows + 1), np.int32),
-        loose=np.empty(n_rows, np.int32),
-        boxes=np.empty((STACK, 2, n_features), np.float64),
-        tasks=np.empty((STACK, 4), np.int64),
-        times=np.empty(STACK, np.float64),
-        cut=np.empty(1, CUT),
-        normal=np.empty(n_features, np.float32),
-        box=np.empty((2, n_features), np.float64),
-        point=np.empty((3, n_features), np.float64),
-        lanes=np.empty((4, TREES), np.int64),
-        lane_times=np.empty(TREES, np.float64),
-        walks=np.empty((4, TREES), np.int64),
-        paths=np.empty((TREES, PATH), np.int32),
-        path=np.empty(n_cuts + 2, np.int64),
-        ask=np.empty(n_cuts + 2, np.int64),
+        state=empty((1,), STATE),
+        rows=empty((n_rows, n_features), np.float64),
+        slots=empty((n_rows,), np.int32),
+        sides=empty((n_rows,), np.int8),
+        misplaced=empty((2, n_rows + 1), np.int32),
+        loose=empty((n_rows,), np.int32),
+        boxes=empty((STACK, 2, n_features), np.float64),
+        tasks=empty((STACK, 4), np.int64),
+        times=empty((STACK,), np.float64),
+        cut=empty((1,), CUT),
+        normal=empty((n_features,), np.float32),
+        box=empty((2, n_features), np.float64),
+        point=empty((3, n_features), np.float64),
+        lanes=empty((4, TREES), np.int64),
+        lane_times=empty((TREES,), np.float64),
+        walks=empty((4, TREES), np.int64),
+        paths=empty((TREES, PATH), np.int32),
+        path=empty((n_cuts + 2,), np.int64),
+        ask=empty((n_cuts + 2,), np.int64),
     )
 
 
@@ -251,8 +254,8 @@ def allocate(
         values=empty((n_trees, 1, n_values), np.float64),
         queue=empty((n_trees, 1), DUE),
         links=empty((n_trees, 1), np.int32),
-        rows=np.empty((1, n_features), dtype=np.float64),
-        labels=np.empty((1, 2), dtype=np.float64),
+        rows=empty((1, n_features), np.float64),
+        labels=empty((1, 2), np.float64),
         scaling=np.repeat(np.array([[0.0], [1.0]]), n_features, axis=1),
     )
 
@@ -323,7 +326,7 @@ def realign(owner: np.ndarray, before: int, size: int) -> None:
 
 def resize_rows(array: np.ndarray, capacity: int) -> np.ndarray:
     """``array`` with room for ``capacity`` rows, what fits of the old ones kept."""
-    new = np.empty((capacity, *array.shape[1:]), dtype=array.dtype)
+    new = empty((capacity, *array.shape[1:]), array.dtype)
     kept = min(len(array), capacity)
     new[:kept] = array[:kept]
     return new

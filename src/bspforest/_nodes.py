@@ -19,12 +19,18 @@ NEAREST = 1e-30
 @inlined
 def tree_of(forest, m):
     """Tree ``m`` of the forest: views, nothing is copied."""
+    return tree_with(forest, m, forest.state[m : m + 1])
+
+
+@inlined
+def tree_with(forest, m, state):
+    """Tree ``m`` of the forest with its state elsewhere."""
     return Tree(
         forest.family,
         forest.min_split,
         forest.redraw,
         forest.n_classes,
-        forest.state[m : m + 1],
+        state,
         forest.cuts[m],
         forest.boxes[m],
         forest.leaves[m],

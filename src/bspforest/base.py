@@ -19,7 +19,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from ._features import HUGE
 from ._threads import SILENT, Progress
-from .core import OnlineForest
+from .core import OnlineForest, find_range
 from .trees import TreeViews
 
 # So few numbers are checked by one product.
@@ -140,9 +140,10 @@ class BSPForest(BaseEstimator):
     def _check_finite(self, X: np.ndarray) -> np.ndarray:
         if is_tame(X):
             return X
-        finite = np.isfinite(X)
-        if not finite.all():
-            row, column = np.argwhere(~finite)[0]
+        with np.errstate(invalid="ignore"):
+            ends = np.stack(find_range(X))  # which pass on NaN
+        if not np.isfinite(ends).all():
+            row, column = np.argwhere(~np.isfinite(X))[0]
             raise ValueError(_describe(X, row, column, getattr(self, "feature_names_in_", None)))
         return X
 
@@ -179,7 +180,7 @@ class BSPForest(BaseEstimator):
         forest = self._forest
         if not len(X) or forest.scaling != "minmax":
             return
-        if not self._huge and (is_tame(X) or np.abs(X).max() < HUGE):
+        if not self._huge and (is_tame(X) or np.abs(find_range(X)).max() < HUGE):
             return
         parts = [X, forest.held_rows(), np.stack(forest._range)] if forest.n_held else [X]
         low = np.min([part.min(axis=0) for part in parts], axis=0)
