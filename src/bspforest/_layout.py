@@ -23,6 +23,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ._memory import cut_down, empty, is_own, resize_rows, resize_trees
+
 NOTHING = -(2**31)
 
 PAIRS, AXES, ISOTROPIC = 0, 1, 2
@@ -154,33 +156,6 @@ TREES = 16
 PATH = 40
 
 
-# A cache line. Records begin at one: numpy's own arrays do not, and then every 64-byte record lies in two.
-LINE = 64
-
-# Arrays of this many bytes grow in place, so that they are never held twice. They lose the huge pages that numpy asks for, without which
-# learning a row takes up to 1.1 times as long; but fresh memory costs more: growing 100 trees of 10,000 rows takes 0.1 s, not 0.4.
-HUGE = 2**23
-
-
-def view_as(owner: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """The first bytes of ``owner`` from a cache line on, as an array."""
-    start = -owner.ctypes.data % LINE
-    return owner[start : start + int(np.prod(shape)) * dtype.itemsize].view(dtype).reshape(shape)
-
-
-def empty(shape: tuple[int, ...], dtype: np.dtype | type) -> np.ndarray:
-    """As `numpy.empty`, beginning at a cache line, and alone in its last one."""
-    dtype = np.dtype(dtype)
-    size = int(np.prod(shape)) * dtype.itemsize
-    return view_as(np.empty(size + LINE + -size % LINE, np.uint8), shape, dtype)
-
-
-def is_own(array: np.ndarray) -> bool:
-    """Does ``array`` come from `empty`?"""
-    owner = array.base
-    return isinstance(owner, np.ndarray) and owner.ndim == 1 and owner.dtype == np.uint8 and owner.flags.owndata
-
-
 def align(forest: Forest) -> Forest:
     """The forest with all arrays of trees beginning at cache lines and its records aligned, as elsewhere they may not be.
 
@@ -275,61 +250,6 @@ def example_tree() -> Tree:
 
 def example_work() -> Work:
     return make_work(1, 1, 1)
-
-
-def resize_trees(array: np.ndarray, capacity: int) -> np.ndarray:
-    """``array`` with ``capacity`` entries a tree, what fits of the old ones kept. The old array is no longer valid.
-
-    A huge array grows in place, so that it is never held twice.
-    """
-    n_trees, old = array.shape[:2]
-    shape = (n_trees, capacity, *array.shape[2:])
-    if capacity <= old or capacity > 2 * old or array.nbytes < HUGE or not is_own(array):
-        new = empty(shape, array.dtype)
-        kept = min(old, capacity)
-        for m in range(n_trees):  # tree by tree: pages beyond what is kept stay untouched
-            new[m, :kept] = array[m, :kept]
-        return new
-    owner: np.ndarray = array.base  # type: ignore[assignment]
-    before, size = array.ctypes.data - owner.ctypes.data, array.nbytes
-    owner.resize(int(np.prod(shape)) * array.itemsize + LINE, refcheck=False)
-    realign(owner, before, size)
-    flat = view_as(owner, (n_trees * capacity, *shape[2:]), array.dtype)
-    for m in range(n_trees - 1, 0, -1):
-        flat[m * capacity : m * capacity + old] = flat[m * old : (m + 1) * old]
-    return flat.reshape(shape)
-
-
-def cut_down(array: np.ndarray, capacity: int, kept: int) -> np.ndarray:
-    """An array of `empty` with ``capacity`` entries a tree, of more, the first ``kept`` trees kept. The old array is no longer valid."""
-    n_trees, old = array.shape[:2]
-    entry = array[0, :1].nbytes
-    owner: np.ndarray = array.base  # type: ignore[assignment]
-    before = -owner.ctypes.data % LINE
-    for m in range(1, kept):
-        start, end, gap = m * capacity * entry, (m + 1) * capacity * entry, m * (old - capacity) * entry
-        step = max(gap, 2**20)  # parts that do not overlap where they come from, unless that makes them too small
-        for a in range(before + start, before + end, step):
-            b = min(a + step, before + end)
-            owner[a:b] = owner[a + gap : b + gap]
-    owner.resize(n_trees * capacity * entry + LINE, refcheck=False)
-    realign(owner, before, kept * capacity * entry)
-    return view_as(owner, (n_trees, capacity, *array.shape[2:]), array.dtype)
-
-
-def realign(owner: np.ndarray, before: int, size: int) -> None:
-    """After ``owner`` has moved: the first ``size`` bytes of what is in it began ``before`` bytes after its start; now, at a cache line."""
-    after = -owner.ctypes.data % LINE
-    if after != before:
-        owner[after : after + size] = owner[before : before + size].copy()
-
-
-def resize_rows(array: np.ndarray, capacity: int) -> np.ndarray:
-    """``array`` with room for ``capacity`` rows, what fits of the old ones kept."""
-    new = empty((capacity, *array.shape[1:]), array.dtype)
-    kept = min(len(array), capacity)
-    new[:kept] = array[:kept]
-    return new
 
 
 def resize_cuts(forest: Forest, capacity: int) -> Iterator[Forest]:

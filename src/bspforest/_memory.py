@@ -1,0 +1,132 @@
+"""Memory of arrays: it begins at a cache line, and large arrays lie in huge pages, which they keep when they grow."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import sys
+from collections.abc import Callable
+
+import numpy as np
+
+# A cache line. Records begin at one: numpy's own arrays do not, and then every 64-byte record lies in two.
+LINE = 64
+
+# Arrays of this many bytes are huge: they grow in place, so that they are never held twice, and without fresh memory for what they hold
+# already, which costs more than to learn hundreds of rows.
+HUGE = 2**22
+
+# A huge page, and what malloc may keep around a piece of memory. Linux puts a piece that is a whole number of huge pages where such
+# pages begin, and moves it by them. (Learning one row with 100 trees takes up to 1.1 times as long in small pages.)
+PAGE = 2**21
+HEADER = 32
+
+
+def _find_madvise() -> Callable[[int, int, int], int] | None:
+    """What Linux calls for telling it how memory will be used; None if there is no such thing here, or numpy was told not to use it."""
+    if not hasattr(mmap, "MADV_HUGEPAGE") or os.environ.get("NUMPY_MADVISE_HUGEPAGE") == "0":
+        return None
+    try:
+        call = ctypes.CDLL(None).madvise
+    except (OSError, AttributeError):
+        return None
+    call.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    call.restype = ctypes.c_int
+    return call
+
+
+_madvise = _find_madvise() if sys.platform == "linux" else None
+
+
+def _advise(owner: np.ndarray) -> None:
+    """Ask for huge pages. So does numpy, but not for the first page, and Linux moves only memory that it was told the same of."""
+    if _madvise is not None and owner.nbytes >= HUGE:
+        start = owner.ctypes.data // mmap.PAGESIZE * mmap.PAGESIZE
+        end = -(-(owner.ctypes.data + owner.nbytes) // mmap.PAGESIZE) * mmap.PAGESIZE
+        _madvise(start, end - start, mmap.MADV_HUGEPAGE)  # which may say no
+
+
+def _room(size: int) -> int:
+    """How much memory an array of ``size`` bytes gets: whole cache lines, or huge pages, wherever it begins."""
+    size += LINE + -size % LINE
+    return size if size < HUGE else -(-(size + HEADER) // PAGE) * PAGE - HEADER
+
+
+def view_as(owner: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """The first bytes of ``owner`` from a cache line on, as an array."""
+    start = -owner.ctypes.data % LINE
+    return owner[start : start + int(np.prod(shape)) * dtype.itemsize].view(dtype).reshape(shape)
+
+
+def empty(shape: tuple[int, ...], dtype: np.dtype | type) -> np.ndarray:
+    """As `numpy.empty`, beginning at a cache line, and alone in its last one."""
+    dtype = np.dtype(dtype)
+    owner = np.empty(_room(int(np.prod(shape)) * dtype.itemsize), np.uint8)
+    _advise(owner)
+    return view_as(owner, shape, dtype)
+
+
+def is_own(array: np.ndarray) -> bool:
+    """Does ``array`` come from `empty`?"""
+    owner = array.base
+    return isinstance(owner, np.ndarray) and owner.ndim == 1 and owner.dtype == np.uint8 and owner.flags.owndata
+
+
+def _resize(owner: np.ndarray, size: int, before: int, kept: int) -> None:
+    """Give ``owner`` memory for an array of ``size`` bytes. The first ``kept`` bytes of the old one began ``before`` bytes after its start."""
+    owner.resize(_room(size), refcheck=False)
+    _advise(owner)
+    realign(owner, before, kept)
+
+
+def realign(owner: np.ndarray, before: int, size: int) -> None:
+    """After ``owner`` has moved: the first ``size`` bytes of what is in it began ``before`` bytes after its start; now, at a cache line."""
+    after = -owner.ctypes.data % LINE
+    if after != before:
+        owner[after : after + size] = owner[before : before + size].copy()
+
+
+def resize_trees(array: np.ndarray, capacity: int) -> np.ndarray:
+    """``array`` with ``capacity`` entries a tree, what fits of the old ones kept. The old array is no longer valid.
+
+    A huge array grows in place, so that it is never held twice.
+    """
+    n_trees, old = array.shape[:2]
+    shape = (n_trees, capacity, *array.shape[2:])
+    if capacity <= old or capacity > 2 * old or array.nbytes < HUGE or not is_own(array):
+        new = empty(shape, array.dtype)
+        kept = min(old, capacity)
+        for m in range(n_trees):  # tree by tree: pages beyond what is kept stay untouched
+            new[m, :kept] = array[m, :kept]
+        return new
+    owner: np.ndarray = array.base  # type: ignore[assignment]
+    _resize(owner, int(np.prod(shape)) * array.itemsize, array.ctypes.data - owner.ctypes.data, array.nbytes)
+    flat = view_as(owner, (n_trees * capacity, *shape[2:]), array.dtype)
+    for m in range(n_trees - 1, 0, -1):
+        flat[m * capacity : m * capacity + old] = flat[m * old : (m + 1) * old]
+    return flat.reshape(shape)
+
+
+def cut_down(array: np.ndarray, capacity: int, kept: int) -> np.ndarray:
+    """An array of `empty` with ``capacity`` entries a tree, of more, the first ``kept`` trees kept. The old array is no longer valid."""
+    n_trees, old = array.shape[:2]
+    entry = array[0, :1].nbytes
+    owner: np.ndarray = array.base  # type: ignore[assignment]
+    before = -owner.ctypes.data % LINE
+    for m in range(1, kept):
+        start, end, gap = m * capacity * entry, (m + 1) * capacity * entry, m * (old - capacity) * entry
+        step = max(gap, 2**20)  # parts that do not overlap where they come from, unless that makes them too small
+        for a in range(before + start, before + end, step):
+            b = min(a + step, before + end)
+            owner[a:b] = owner[a + gap : b + gap]
+    _resize(owner, n_trees * capacity * entry, before, kept * capacity * entry)
+    return view_as(owner, (n_trees, capacity, *array.shape[2:]), array.dtype)
+
+
+def resize_rows(array: np.ndarray, capacity: int) -> np.ndarray:
+    """``array`` with room for ``capacity`` rows, what fits of the old ones kept."""
+    new = empty((capacity, *array.shape[1:]), array.dtype)
+    kept = min(len(array), capacity)
+    new[:kept] = array[:kept]
+    return new
