@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from test_invariants import check
 
+from bspforest import BSPForestRegressor
 from bspforest._threads import SILENT
-from bspforest.core import OnlineForest
+from bspforest.core import OnlineForest, find_range
 
 rng = np.random.default_rng(0)
 X = rng.random((300, 4))
@@ -159,3 +160,29 @@ def test_the_range_of_a_constant():
     np.testing.assert_array_equal(forest._range, 7.0)
     forest.forget(np.array([3]))
     np.testing.assert_array_equal(forest._range, 0.0)
+
+
+@pytest.mark.parametrize("d", [1, 3, 8, 600, 1025])
+@pytest.mark.parametrize("n", [1, 300, 1024, 2061])
+def test_find_range(n, d):
+    """The smallest and largest of each column, wherever they are. Shown to fail: without the rows that are left over."""
+    data = np.random.default_rng(n * d).random((n, d))
+    for rows in (data, np.asfortranarray(data), data[::2]):
+        low, high = find_range(rows)
+        np.testing.assert_array_equal(low, rows.min(axis=0))
+        np.testing.assert_array_equal(high, rows.max(axis=0))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("row", [0, 1023, 2047, 2060])
+@pytest.mark.parametrize("d", [1, 3, 8])
+def test_one_bad_number_among_many(d, row, value):
+    data = np.random.default_rng(d).random((2061, d))
+    forest = BSPForestRegressor(1).fit(data, data[:, 0])
+    data[row, d - 1] = value
+    what = "NaN" if np.isnan(value) else "infinity"
+    for call in (lambda: forest.partial_fit(data, data[::-1, 0]), lambda: forest.predict(data)):
+        with pytest.raises(ValueError, match=f"X contains {what} in column {d - 1}, row {row};"):
+            call()
+    assert forest.n_samples_ == len(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -191,14 +192,17 @@ def test_building_where_little_can_be_reserved(monkeypatch):
 
 
 @pytest.mark.parametrize("huge", [1, 2**40])
-def test_growing_arrays(monkeypatch, huge):
+@pytest.mark.parametrize("capacity", [41, 70, 80])
+def test_growing_arrays(monkeypatch, huge, capacity):
     """In place, and not."""
     monkeypatch.setattr(memory, "HUGE", huge)
+    monkeypatch.setattr(memory, "PAGE", 256)
     array = memory.empty((5, 40, 3), np.float64)
     array[:] = np.arange(array.size).reshape(array.shape)
-    expected = array.copy()
-    grown = memory.resize_trees(array, 70)
-    assert grown.shape == (5, 70, 3) and memory.is_own(grown) and grown.ctypes.data % memory.LINE == 0
+    expected, owner, size = array.copy(), array.base, array.base.nbytes
+    grown = memory.resize_trees(array, capacity)
+    assert grown.shape == (5, capacity, 3) and memory.is_own(grown) and grown.ctypes.data % memory.LINE == 0
+    assert (grown.base is owner) == (huge == 1) and grown.base.nbytes >= size + (capacity > 41)
     np.testing.assert_array_equal(grown[:, :40], expected)
 
 
@@ -210,7 +214,7 @@ array = memory.empty((4, 2**20, 8), np.float64)
 array[:] = np.arange(4.0)[:, None, None]
 with open("/proc/self/statm") as file:
     used = int(file.read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (used + array.nbytes, resource.RLIM_INFINITY))
+resource.setrlimit(resource.RLIMIT_AS, (used + array.nbytes, resource.getrlimit(resource.RLIMIT_AS)[1]))
 array = memory.resize_trees(array, 3 * 2**19)
 assert (array[:, : 2**20] == np.arange(4.0)[:, None, None]).all(axis=(0, 1, 2))
 """
@@ -222,17 +226,65 @@ def test_growing_holds_nothing_twice():
     subprocess.run([sys.executable, "-c", GROWING], check=True, timeout=60)
 
 
+SHORT_OF_MEMORY = """
+import gc
+import pickle
+import resource
+import numpy as np
+from bspforest import BSPForestRegressor
+from bspforest._trust import check_fully
+X = np.random.default_rng(0).random((160_000, 8))
+forest = BSPForestRegressor(2, random_state=0).fit(X[:150_000], X[:150_000, 0])
+saved = pickle.dumps(forest)
+forest.partial_fit(X[150_000:], X[150_000:, 0])
+limits, failed = resource.getrlimit(resource.RLIMIT_AS), 0
+for spare in range(0, 30):
+    del forest
+    gc.collect()
+    forest = pickle.loads(saved)
+    gc.collect()
+    with open("/proc/self/statm") as file:
+        used = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + spare * 2**20, limits[1]))
+    try:
+        forest.partial_fit(X[150_000:], X[150_000:, 0])
+    except MemoryError:
+        failed += 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+    for array in forest._forest.arrays:
+        if isinstance(array, np.ndarray):
+            start, owner = array.ctypes.data, array.base
+            assert owner.ctypes.data <= start and start + array.nbytes <= owner.ctypes.data + owner.nbytes
+    check_fully(forest._forest, "m.bsp")
+print(failed)
+assert 10 < failed < 30
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on memory")
+def test_short_of_memory():
+    """A forest whose large arrays are to grow, with a little more memory each time: it is whole after each failure.
+
+    Shown to fail: with trees moved by way of a copy, for which there may be no memory when their old place has been given back.
+    """
+    # What is freed is given back, and no thread has memory of its own.
+    apart = {"MALLOC_MMAP_THRESHOLD_": "1000000", "MALLOC_ARENA_MAX": "1"}
+    subprocess.run([sys.executable, "-c", SHORT_OF_MEMORY], env={**os.environ, **apart}, check=True, timeout=300)
+
+
 @pytest.mark.parametrize("huge", [1, 2**40])
 @pytest.mark.parametrize("capacity", [3, 50, 59])
 @pytest.mark.parametrize("kept", [1, 2, 5])
 def test_cutting_arrays_down(monkeypatch, huge, capacity, kept):
     monkeypatch.setattr(memory, "HUGE", huge)
+    monkeypatch.setattr(memory, "PAGE", 256)
     array = memory.empty((5, 60, 2, 3), np.float32)
     array[:] = np.arange(array.size).reshape(array.shape)
     expected = array[:kept, :capacity].copy()
     small = memory.cut_down(array, capacity, kept)
     assert small.shape == (5, capacity, 2, 3) and memory.is_own(small) and small.ctypes.data % memory.LINE == 0
-    assert small.base.nbytes < small.nbytes + (2 * memory.LINE if huge > 1 else memory.PAGE)
+    assert small.base.nbytes < small.nbytes + 2 * memory.LINE + (memory.PAGE if huge == 1 else 0)
     np.testing.assert_array_equal(small[:kept], expected)
 
 

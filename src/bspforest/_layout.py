@@ -119,7 +119,7 @@ class Tree(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Scratch space of one thread. No cache line of it is another's: threads that write to the same line wait for each other."""
+    """Scratch space of one thread. No 64 bytes that one cache line holds are another's too: threads that write to the same line wait for each other."""
 
     state: np.ndarray  # (1,) STATE, of the tree being built
     rows: np.ndarray  # (., d) scaled rows of the set being built or shared out
@@ -157,7 +157,7 @@ PATH = 40
 
 
 def align(forest: Forest) -> Forest:
-    """The forest with all arrays of trees beginning at cache lines and its records aligned, as elsewhere they may not be.
+    """The forest with all its arrays beginning at cache lines and its records aligned, as elsewhere they may not be.
 
     Files forget both. To numba records that are not aligned are of another type, for which it would compile everything again.
     """
@@ -168,9 +168,10 @@ def align(forest: Forest) -> Forest:
         if name == "state" or not is_own(array) or array.dtype.isalignedstruct != (name in kinds):
             changed[name] = empty(array.shape, kinds.get(name, array.dtype))
             changed[name][:] = array
-    for name in ("rows", "labels", "scaling"):  # of a file that is mapped into memory: not to be written to
-        if not getattr(forest, name).flags.writeable:
-            changed[name] = resize_rows(getattr(forest, name), len(getattr(forest, name)))
+    for name in ("rows", "labels", "scaling"):
+        array = getattr(forest, name)
+        if not is_own(array) or not array.flags.writeable:  # that is of a file that is mapped into memory
+            changed[name] = resize_rows(array, len(array))
     return forest._replace(**changed)
 
 
@@ -201,7 +202,8 @@ def make_work(n_rows: int, n_features: int, n_cuts: int) -> Work:
 
 def empty_state(streams: np.ndarray) -> np.ndarray:
     """Trees without nodes, with these random streams, one row of four words a tree."""
-    state = np.zeros(len(streams), dtype=STATE)
+    state = empty((len(streams),), STATE)
+    state[:] = np.zeros(1, dtype=STATE)
     for k in range(4):
         state[f"s{k}"] = streams[:, k]
     state["root"] = NOTHING
@@ -231,7 +233,7 @@ def allocate(
         links=empty((n_trees, 1), np.int32),
         rows=empty((1, n_features), np.float64),
         labels=empty((1, 2), np.float64),
-        scaling=np.repeat(np.array([[0.0], [1.0]]), n_features, axis=1),
+        scaling=resize_rows(np.repeat(np.array([[0.0], [1.0]]), n_features, axis=1), 2),
     )
 
 

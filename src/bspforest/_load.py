@@ -107,7 +107,7 @@ class Reader:
         return estimator
 
     def _read_common(self, k: int, shape: tuple[int, ...], kind: Any) -> np.ndarray:
-        array = np.empty(shape, dtype=kind)
+        array = layout.empty(shape, kind)
         self.offset = read_all(self.fd, array.reshape(-1).view(np.uint8), self.offset)
         expect(checksum(array) == self.checksums[k], f"block {COMMON[k]!r} is damaged: its checksum is wrong")
         return array

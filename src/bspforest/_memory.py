@@ -1,4 +1,4 @@
-"""Memory of arrays: it begins at a cache line, and large arrays lie in huge pages, which they keep when they grow."""
+"""Memory of arrays: it begins at a cache line, and large arrays lie, where there are such, in huge pages, also when they grow."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ import numpy as np
 # A cache line. Records begin at one: numpy's own arrays do not, and then every 64-byte record lies in two.
 LINE = 64
 
-# Arrays of this many bytes are huge: they grow in place, so that they are never held twice, and without fresh memory for what they hold
-# already, which costs more than to learn hundreds of rows.
+# Arrays of this many bytes are huge: they grow in place, which mostly means that they are never held twice (not where malloc has a hole
+# for them, up to 32 MB), and needs no fresh memory for what they hold already: that costs more than learning hundreds of rows.
 HUGE = 2**22
 
-# A huge page, and what malloc may keep around a piece of memory. Linux puts a piece that is a whole number of huge pages where such
-# pages begin, and moves it by them. (Learning one row with 100 trees takes up to 1.1 times as long in small pages.)
+# A huge page, and what malloc may keep around a piece of memory. Linux, from 6.7 on, puts a piece that is a whole number of huge pages
+# where such pages begin, and moves it by them; elsewhere they are lost when an array moves. (Learning one row with 100 trees takes up to
+# 1.1 times as long in small pages.)
 PAGE = 2**21
 HEADER = 32
 
 
 def _find_madvise() -> Callable[[int, int, int], int] | None:
-    """What Linux calls for telling it how memory will be used; None if there is no such thing here, or numpy was told not to use it."""
+    """What Linux calls for telling it how memory will be used; None if there is no such thing here, or NUMPY_MADVISE_HUGEPAGE is 0."""
     if not hasattr(mmap, "MADV_HUGEPAGE") or os.environ.get("NUMPY_MADVISE_HUGEPAGE") == "0":
         return None
     try:
@@ -80,17 +81,24 @@ def _resize(owner: np.ndarray, size: int, before: int, kept: int) -> None:
     realign(owner, before, kept)
 
 
+def _shift(owner: np.ndarray, start: int, end: int, by: int) -> None:
+    """Move the bytes from ``start`` to ``end``. No memory is needed for that, while numpy copies records that overlap, and there may be none."""
+    step = max(abs(by), 2**20)  # parts that do not overlap where they go, unless that makes them too small
+    parts = range(start, end, step) if by else ()
+    for a in parts if by < 0 else reversed(parts):
+        b = min(a + step, end)
+        owner[a + by : b + by] = owner[a:b]
+
+
 def realign(owner: np.ndarray, before: int, size: int) -> None:
     """After ``owner`` has moved: the first ``size`` bytes of what is in it began ``before`` bytes after its start; now, at a cache line."""
-    after = -owner.ctypes.data % LINE
-    if after != before:
-        owner[after : after + size] = owner[before : before + size].copy()
+    _shift(owner, before, before + size, -owner.ctypes.data % LINE - before)
 
 
 def resize_trees(array: np.ndarray, capacity: int) -> np.ndarray:
     """``array`` with ``capacity`` entries a tree, what fits of the old ones kept. The old array is no longer valid.
 
-    A huge array grows in place, so that it is never held twice.
+    A huge array grows in place. If there is no memory, the old array is as it was.
     """
     n_trees, old = array.shape[:2]
     shape = (n_trees, capacity, *array.shape[2:])
@@ -101,11 +109,13 @@ def resize_trees(array: np.ndarray, capacity: int) -> np.ndarray:
             new[m, :kept] = array[m, :kept]
         return new
     owner: np.ndarray = array.base  # type: ignore[assignment]
-    _resize(owner, int(np.prod(shape)) * array.itemsize, array.ctypes.data - owner.ctypes.data, array.nbytes)
-    flat = view_as(owner, (n_trees * capacity, *shape[2:]), array.dtype)
+    one = array[0].nbytes
+    more = one // old * (capacity - old)
+    _resize(owner, n_trees * (one + more), array.ctypes.data - owner.ctypes.data, array.nbytes)
+    first = -owner.ctypes.data % LINE
     for m in range(n_trees - 1, 0, -1):
-        flat[m * capacity : m * capacity + old] = flat[m * old : (m + 1) * old]
-    return flat.reshape(shape)
+        _shift(owner, first + m * one, first + (m + 1) * one, m * more)
+    return view_as(owner, shape, array.dtype)
 
 
 def cut_down(array: np.ndarray, capacity: int, kept: int) -> np.ndarray:
@@ -113,14 +123,11 @@ def cut_down(array: np.ndarray, capacity: int, kept: int) -> np.ndarray:
     n_trees, old = array.shape[:2]
     entry = array[0, :1].nbytes
     owner: np.ndarray = array.base  # type: ignore[assignment]
-    before = -owner.ctypes.data % LINE
+    first = -owner.ctypes.data % LINE
     for m in range(1, kept):
-        start, end, gap = m * capacity * entry, (m + 1) * capacity * entry, m * (old - capacity) * entry
-        step = max(gap, 2**20)  # parts that do not overlap where they come from, unless that makes them too small
-        for a in range(before + start, before + end, step):
-            b = min(a + step, before + end)
-            owner[a:b] = owner[a + gap : b + gap]
-    _resize(owner, n_trees * capacity * entry, before, kept * capacity * entry)
+        start = first + m * old * entry
+        _shift(owner, start, start + capacity * entry, -m * (old - capacity) * entry)
+    _resize(owner, n_trees * capacity * entry, first, kept * capacity * entry)
     return view_as(owner, (n_trees, capacity, *array.shape[2:]), array.dtype)
 
 
