@@ -10,6 +10,7 @@ import threading
 import numpy as np
 import pandas as pd
 import pytest
+from test_invariants import check
 
 from bspforest import BSPForestClassifier, BSPForestRegressor, load
 
@@ -40,6 +41,14 @@ def with_value(value, row=4, column=1):
         (lambda f: f.partial_fit(X, np.where(y > 0.5, np.nan, y)), "Input y contains NaN in row"),
         (lambda f: f.partial_fit(X, y, sample_weight=-np.ones(60)), "sample_weight must not be negative"),
         (lambda f: f.partial_fit(X, y, sample_weight=np.zeros(60)), "sample_weight is zero for every row"),
+        (lambda f: f.partial_fit(X, y, sample_weight=0), "sample_weight is zero for every row"),
+        (lambda f: f.partial_fit(X, y, sample_weight=[]), "Found array with 0 sample|sample_weight.shape"),
+        (
+            lambda f: f.partial_fit(X, y, sample_weight=np.full(60, 1e289)),
+            r"sample_weight must sum to less than 1e\+290, got 6e\+290",
+        ),
+        (lambda f: f.partial_fit(X, 1e20 * y, sample_weight=np.full(60, 1e287)), "y, times sample_weight, is so large"),
+        (lambda f: f.partial_fit(X, np.where(y > 0.5, 1.7e308, -1.7e308)), "y, times sample_weight, is so large"),
         (lambda f: f.partial_fit(X, None), "y cannot be None|requires y"),
         (
             lambda f: f.partial_fit(with_value(1.5e308), y).partial_fit(with_value(-1.5e308), y),
@@ -51,9 +60,11 @@ def with_value(value, row=4, column=1):
         ),
         (lambda f: f.forget([60]), "unknown id 60: rows seen so far have ids 0 to 59"),
         (lambda f: f.forget(-1), "unknown id -1"),
+        (lambda f: f.forget([2**63]), f"unknown id {2**63}"),
         (lambda f: f.forget([3, 3]), "id 3 is given more than once"),
         (lambda f: f.forget([1.5]), "ids must be whole numbers"),
         (lambda f: f.predict_quantiles(X, [1.5]), r"quantiles must be numbers in \[0, 1\]"),
+        (lambda f: f.predict_quantiles(X, "a"), r"quantiles must be numbers in \[0, 1\], got 'a'"),
         (lambda f: f.predict(X[:0]), "minimum of 1 is required"),
     ],
 )
@@ -231,6 +242,82 @@ def test_forgetting_everything():
     forest.forget([60])
 
 
+@pytest.mark.parametrize("make", [BSPForestRegressor, BSPForestClassifier])
+def test_empty_first_chunk(tmp_path, make):
+    forest = make(4, random_state=0)
+    more = {"classes": ["a", "b"]} if make is BSPForestClassifier else {}
+    labels = np.where(y > 0.5, "a", "b") if more else y
+    forest.partial_fit(X[:0], labels[:0], **more)
+    assert (forest.n_samples_, forest.n_samples_seen_, forest.n_features_in_) == (0, 0, 3)
+    with pytest.raises(ValueError, match="holds no rows"):
+        forest.predict(X)
+    forest.save(tmp_path / "m.bsp")
+    for one in (forest, load(tmp_path / "m.bsp")):
+        one.partial_fit(X, labels)
+        np.testing.assert_array_equal(one.apply(X), make(4, random_state=0).fit(X, labels).apply(X))
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int32, np.uint64])
+def test_numpys_whole_numbers(kind):
+    """Parameters of any integer type do what the same Python number does."""
+    given = {"n_estimators": 100, "min_samples_split": 4, "window": 50}
+    one, other = (
+        BSPForestRegressor(**numbers, random_state=0)
+        .fit(X[:10], y[:10])
+        .partial_fit(X[10:], y[10:])
+        .partial_fit(X[:7], y[:7])
+        for numbers in (given, {name: kind(value) for name, value in given.items()})
+    )
+    assert (other.n_samples_, other.n_samples_seen_) == (50, 67)
+    np.testing.assert_array_equal(one.apply(X), other.apply(X))
+
+
+@pytest.mark.parametrize("most", [1000, 2**31, 2**63 - 1, 10**30])
+def test_leaves_of_any_size(most):
+    forest = (
+        regressor(min_samples_split=most, budget=math.inf)
+        .fit(X, y)
+        .partial_fit(X, y)
+        .partial_fit(X[:1], y[:1])
+        .forget([0, 5])
+    )
+    assert [tree.n_leaves for tree in forest.trees_] == [1] * 8 and forest.n_samples_ == 119
+
+
+def bad_when_few(n: int) -> float:
+    return 5.0 if n >= 50 else math.log(n / 30)
+
+
+@pytest.mark.parametrize("refinement", ["exact", "redraw"])
+@pytest.mark.parametrize(
+    ("budget", "left"),
+    [(bad_when_few, 20), (lambda n: 5.0 if n < 50 else 2.0, 40), (lambda n: 10**400 if n < 9 else 5.0, 3)],
+)
+def test_forgetting_with_a_bad_budget(refinement, budget, left):
+    """Rows at the ends of the range are forgotten, so trees would be built afresh; the budget for those left is none."""
+    forest = regressor(budget=budget, refinement=refinement, min_samples_split=2)
+    try:
+        forest.fit(X, y)
+    except ValueError:
+        assert refinement == "redraw"  # which asks for the budget of each row
+        return
+    before = forest.apply(X)
+    ends = np.unique(np.r_[X.argmin(axis=0), X.argmax(axis=0)])
+    ids = np.r_[ends, np.setdiff1d(np.arange(60), ends)][: 60 - left]
+    with pytest.raises(ValueError, match="budget must"):
+        forest.forget(ids)
+    np.testing.assert_array_equal(forest.apply(X), before)
+    assert forest.n_samples_ == 60
+    check(forest._forest)
+
+
+def test_redrawing_knows_the_whole_range():
+    """Many trees learn in blocks; the range is that of all rows given to fit. Shown to fail: with that of the first block."""
+    rows = np.linspace(0, 1, 300)[:, None] ** 4
+    forest = regressor(n_estimators=5000, refinement="redraw", budget=1e-9).fit(rows, rows[:, 0])
+    np.testing.assert_array_equal(forest._forest.arrays.scaling, [[0.0], [1.0]])
+
+
 def test_empty_chunks_and_single_rows():
     forest = regressor().fit(X[:1], y[:1])
     assert forest.predict(X[:2]).tolist() == [y[0], y[0]]
@@ -285,6 +372,13 @@ def test_any_number_of_features(cuts, d):
     forest.partial_fit(rows[50:60], y[50:60]).partial_fit(rows[60:61], y[:1]).forget([0, 55])
     assert forest.trees_[0].n_leaves == 59
     assert forest.score(rows[1:50], y[1:50]) == pytest.approx(1.0)
+
+
+def test_isotropic_cuts_in_very_many_dimensions():
+    """One candidate in 400 parts the two points. Shown to fail: with the second tree, if 1,000 candidates are enough to give up."""
+    rows = np.random.default_rng(0).random((2, 100_000))
+    forest = BSPForestRegressor(2, cuts="isotropic", budget=math.inf, min_samples_split=2, random_state=2)
+    assert [tree.n_leaves for tree in forest.fit(rows, [0, 1]).trees_] == [2, 2]
 
 
 def test_constant_columns():

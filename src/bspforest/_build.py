@@ -8,7 +8,7 @@ import numpy as np
 
 from ._boxes import bound_rows
 from ._compile import BOOLEAN, INTEGER, calling, entry, fetch, inlined, kernel, shared
-from ._cuts import PATIENCE, candidate_rate, draw_candidate, height, set_normal_cut
+from ._cuts import candidate_rate, draw_candidate, height, patience, set_normal_cut
 from ._layout import ISOTROPIC, LEFT, NOTHING, NOWHERE, RIGHT, example_tree, example_work
 from ._nodes import (
     attach,
@@ -138,7 +138,7 @@ def draw_split(tree, work, box, tight, start, end, t0):
     rate = candidate_rate(tree.family, box)
     t = t0
     if rate > 0.0:
-        for _ in range(PATIENCE):
+        for _ in range(patience(tree.family, box.shape[1])):
             t += draw_exponential(tree.state[0]) / rate
             draw_candidate(tree.family, tree.state[0], box, rate, cut, work.normal)
             middle = share_out(tree.family, cut, work.normal, work, start, end)

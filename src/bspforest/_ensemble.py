@@ -156,6 +156,10 @@ class Trees:
     # ------------------------------------------------------------------------------------------------------------------
     # Changing trees
 
+    def _most_points(self) -> int:
+        """No leaf without a pending cut has as many points."""
+        return min(self.arrays.min_split, len(self.arrays.rows) + 1)
+
     def _insert(self, slots: np.ndarray, budgets: np.ndarray, then: Callable[[], None] | None = None) -> None:
         """Have all trees learn the rows in ``slots``; call ``then`` as soon as they have.
 
@@ -164,7 +168,7 @@ class Trees:
         n = len(slots)
         self._reserve(n)
         learned = np.zeros(self.n_trees, dtype=np.int64)
-        size = n + self.arrays.min_split
+        size = n + self._most_points()
         while True:
             try:
                 lacking = self._for_trees(learn_rows, (size, n), n, slots, budgets, learned)
@@ -183,7 +187,7 @@ class Trees:
     def _remove(self, slots: np.ndarray, forgotten: np.ndarray | None = None) -> None:
         """Have all trees forget the rows in ``slots``, of which they may have ``forgotten`` the first already."""
         forgotten = np.zeros(self.n_trees, dtype=np.int64) if forgotten is None else forgotten
-        size = self.arrays.min_split
+        size = self._most_points()
         while lacking := self._for_trees(forget_rows, (size,), len(slots), slots, forgotten):
             size = max(lacking, 2 * size)
 

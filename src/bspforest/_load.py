@@ -124,7 +124,7 @@ class Reader:
         expect(self.count("n_held") == len(held), f"{len(held)} rows are held, not {self.shape['n_held']}")
         expect(forest.window is None or len(held) <= forest.window, f"{len(held)} rows are more than the window")
         table = forest.table
-        table.n_seen = whole(self.shape.get("n_seen"), "n_seen", max(len(ids), 1))
+        table.n_seen = whole(self.shape.get("n_seen"), "n_seen", len(ids))
         table.n_held = len(held)
         table._first = table.n_seen - len(ids)
         table._slots = layout.resize_rows(ids, max(16, len(ids)))

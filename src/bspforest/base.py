@@ -22,6 +22,9 @@ from ._threads import SILENT, Progress
 from .core import OnlineForest, find_range
 from .trees import TreeViews
 
+# The weights of rows that are learned together must not sum to more: the total of all must not overflow.
+MOST_WEIGHT = 1e290
+
 # So few numbers are checked by one product.
 FEW_NUMBERS = 1000
 
@@ -52,9 +55,13 @@ class _Scaled:
 
     def __call__(self, n: int) -> float:
         value = self.budget(n)
-        if not isinstance(value, Real) or math.isnan(value) or value < 0:
+        try:
+            budget = float(value) if isinstance(value, Real) else math.nan
+        except OverflowError:
+            raise ValueError(f"budget must return a number that float64 can hold, or math.inf, for {n} rows") from None
+        if not budget >= 0:
             raise ValueError(f"budget must return a number of at least 0, but returned {value!r} for {n} rows")
-        return float(value) * self.scale
+        return budget * self.scale
 
 
 def _describe(array: np.ndarray, row: int, column: int, names: np.ndarray | None) -> str:
@@ -168,9 +175,13 @@ class BSPForest(BaseEstimator):
     def _check_weights(self, sample_weight: Any, X: np.ndarray) -> np.ndarray:
         if sample_weight is None or (not len(X) and np.shape(sample_weight) == (0,)):
             return np.ones(len(X))
-        if len(X) and not np.asarray(sample_weight).any():
+        if len(X) and np.shape(sample_weight) in ((), (len(X),)) and (np.asarray(sample_weight) == 0).all():
             raise ValueError("sample_weight is zero for every row; at least one must be positive")
         w = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        with np.errstate(over="ignore"):
+            total = w.sum()
+        if not total < MOST_WEIGHT:
+            raise ValueError(f"sample_weight must sum to less than {MOST_WEIGHT:g}, got {total:g}; scale it down first")
         if len(w) and w.min() < 0:
             raise ValueError(f"sample_weight must not be negative, got {w.min()} in row {int(w.argmin())}")
         return w
@@ -292,11 +303,11 @@ class BSPForest(BaseEstimator):
         given = np.atleast_1d(np.asarray(ids))
         if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
             raise ValueError(f"ids must be whole numbers in one dimension, got {given.dtype} of shape {given.shape}")
-        wanted = given.astype(np.int64)
         n_seen = self.n_samples_seen_
-        if wanted.size and (wanted.min() < 0 or wanted.max() >= n_seen):
-            bad = wanted[(wanted < 0) | (wanted >= n_seen)][0]
+        if given.size and (given.min() < 0 or given.max() >= n_seen):
+            bad = given[(given < 0) | (given >= n_seen)][0]
             raise ValueError(f"unknown id {bad}: rows seen so far have ids 0 to {n_seen - 1}")
+        wanted = given.astype(np.int64)
         gone = wanted[self._forest.table.slots_of(wanted) < 0]
         if gone.size:
             raise ValueError(f"id {gone[0]} is already forgotten")
@@ -330,7 +341,7 @@ class BSPForest(BaseEstimator):
         X = self._check_rows(X, reset=False)
         if self._forest.n_held == 0:
             raise ValueError(
-                f"this {type(self).__name__} holds no rows: all it learned is forgotten. Call partial_fit with rows first."
+                f"this {type(self).__name__} holds no rows: all it learned, if anything, is forgotten. Call partial_fit with rows first."
             )
         self._set_threads()
         return X

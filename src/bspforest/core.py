@@ -19,6 +19,9 @@ from ._threads import SILENT, Progress, undivided
 
 FAMILIES = {"pairs": PAIRS, "axes": AXES, "isotropic": ISOTROPIC}
 
+# Rows are numbered by int32.
+MOST_ROWS = 2**31
+
 # (row, tree) pairs learned between two chances to be interrupted: about a second.
 BLOCK = 1_000_000
 
@@ -78,11 +81,13 @@ class OnlineForest(Trees):
         window: int | None,
         seed: np.random.SeedSequence,
     ) -> None:
+        n_trees = int(n_trees)  # numpy's whole numbers may be too small to calculate with
+        window = None if window is None else int(window)
         streams = seed.generate_state(4 * n_trees, np.uint64).reshape(n_trees, 4)
         super().__init__(
             layout.allocate(
                 family=FAMILIES[cuts],
-                min_split=min_samples_split,
+                min_split=min(int(min_samples_split), MOST_ROWS),
                 redraw=redraw,
                 n_classes=n_classes,
                 n_features=n_features,
@@ -154,7 +159,7 @@ class OnlineForest(Trees):
                     self.forget_oldest(self.n_held)
                     self.table.skip(skip)
                     progress.advance(skip)
-                self._learn_block(X[part], y[part], w[part], budget, progress)
+                self._learn_block(X[part], y[part], w[part], budget, progress, X[skip:])
 
     def _budgets(self, held: int, sizes: list[int]) -> list[np.ndarray]:
         """The budgets of the rows of each block; an error if they decrease, before anything is changed.
@@ -180,12 +185,15 @@ class OnlineForest(Trees):
             blocks.append(np.array(values) if self.arrays.redraw else np.full(size, last))
         return blocks
 
-    def _learn_block(self, X, y, w, budgets, progress: Progress) -> None:
+    def _learn_block(self, X, y, w, budgets, progress: Progress, all_rows: np.ndarray) -> None:
+        """Learn some rows of those that are given. If none are held yet, features are scaled by the range of all that are."""
         n = len(X)
         if self.window is not None:
             self.forget_oldest(self.n_held + n - self.window)
         if self.n_held == 0 and self.scaling == "minmax":
-            self._set_scaling(*find_range(X))
+            self._set_scaling(*find_range(all_rows))
+            self._held_at_scaling = len(all_rows)
+            self._learned_since = 0
         slots = self._take_slots(n)
         in_order = slots[-1] - slots[0] == n - 1 and bool((np.diff(slots) == 1).all())
         places = slice(slots[0], slots[0] + n) if in_order else slots  # in order: a tenth of the time
@@ -282,13 +290,14 @@ class OnlineForest(Trees):
         used_low, used_high = self._range
         moved = least * (used_high - used_low)
         if np.any(np.abs(low - used_low) > moved) or np.any(np.abs(high - used_high) > moved):
+            budgets = self._budgets_of_all()  # a function of the user's: called before anything is changed
             try:
                 works = [] if self.arrays.redraw else self._make_works(self.n_held)
             except MemoryError:
                 if not least:
                     raise
             else:
-                self._rebuild(works, (low, high), (used_low, used_high))
+                self._rebuild(works, budgets, (low, high), (used_low, used_high))
         self._held_at_scaling = self.n_held
         self._learned_since = 0
 
@@ -302,7 +311,12 @@ class OnlineForest(Trees):
             low, high = np.minimum(low, lowest), np.maximum(high, highest)
         return low, high
 
-    def _rebuild(self, works: list[Work], *ranges: tuple[np.ndarray, np.ndarray]) -> None:
+    def _budgets_of_all(self) -> np.ndarray:
+        """The budget of the rows held, or, if cuts are redrawn, of each as it came."""
+        first = 1 if self.arrays.redraw else max(self.n_held, 1)
+        return np.array([self.budget_of(k) for k in range(first, self.n_held + 1)], float)
+
+    def _rebuild(self, works: list[Work], budgets: np.ndarray, *ranges: tuple[np.ndarray, np.ndarray]) -> None:
         """Build the trees afresh with the first of some ranges for which there is memory.
 
         If there is none for any, the rows are dropped: trees half in one range and half in another are no forest.
@@ -311,9 +325,9 @@ class OnlineForest(Trees):
             try:
                 self._set_scaling(*low_high)
                 if self.n_held and self.arrays.redraw:
-                    self._replay()
+                    self._replay(budgets)
                 elif self.n_held:
-                    self._build(float(self.budget_of(self.n_held)), works, SILENT)
+                    self._build(float(budgets[-1]), works, SILENT)
                 return
             except MemoryError as error:
                 failure = error
@@ -326,12 +340,12 @@ class OnlineForest(Trees):
         streams = [self.arrays.state[f"s{k}"] for k in range(4)]
         self.arrays = self.arrays._replace(state=layout.empty_state(np.stack(streams, axis=1)))
 
-    def _replay(self) -> None:
+    def _replay(self, budgets: np.ndarray) -> None:
         """Redrawing has no batch form: learn the rows held once more, in order."""
         slots = self.table.held_slots()
         self._clear()
-        self._insert(slots, np.array([self.budget_of(k + 1) for k in range(len(slots))], float))
-        self.budget = self.budget_of(self.n_held)
+        self._insert(slots, budgets)
+        self.budget = float(budgets[-1])
 
     # ------------------------------------------------------------------------------------------------------------------
     # Forgetting
@@ -340,6 +354,11 @@ class OnlineForest(Trees):
         """Forget rows, which must be held, each named once; and the range, where it was theirs alone."""
         if len(ids):
             self.trust()
+        left = self.n_held - len(ids)
+        if left and (budget := self.budget_of(left)) > self.budget:
+            raise ValueError(
+                f"budget must not decrease with the number of rows held, but it is {budget!r} for {left} rows and {self.budget!r} now"
+            )
         ends = np.zeros(self.n_features, dtype=bool)
         if self.scaling == "minmax":
             low, high = self._range

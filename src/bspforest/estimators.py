@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -108,12 +109,15 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         -------
         self
         """
+        return self._fit(X, y, sample_weight)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, min_rows: int = 1) -> Self:
         with self._or_as_before():
-            X, y = self._check_Xy(X, y, reset=True)
-            return self._fit_new(X, y, self._check_weights(sample_weight, X), 0)
+            X, y = self._check_Xy(X, y, reset=True, min_rows=min_rows)
+            return self._fit_new(X, y, self._check_label_weights(sample_weight, X, y), 0)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn more rows. Parameters as for `fit`; after the first call, X may be empty.
+        """Learn more rows. Parameters as for `fit`; but X may be empty.
 
         Returns
         -------
@@ -121,10 +125,23 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         """
         first = not hasattr(self, "_forest")
         if first:
-            return self.fit(X, y, sample_weight)
+            self._validate_params()
+            return self._fit(X, y, sample_weight, min_rows=0)
         self._check_changed_parameters()
         X, y = self._check_Xy(X, y, reset=False, min_rows=0)
-        return self._learn(X, y, self._check_weights(sample_weight, X))
+        return self._learn(X, y, self._check_label_weights(sample_weight, X, y))
+
+    def _check_label_weights(self, sample_weight: Any, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """The weights, if with them sums of labels do not overflow."""
+        w = self._check_weights(sample_weight, X)
+        if len(y) and (sample_weight is not None or not is_tame(y)):
+            with np.errstate(over="ignore"):
+                largest = 4.0 * np.abs(y).max() * w.sum()
+            if not largest < math.inf:
+                raise ValueError(
+                    "y, times sample_weight, is so large that its sum overflows float64; scale it down first"
+                )
+        return w
 
     def _check_Xy(self, X: Any, y: Any, *, reset: bool, min_rows: int = 1) -> tuple[np.ndarray, np.ndarray]:
         X = self._check_rows(X, reset=reset, min_rows=min_rows)
@@ -176,7 +193,10 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         -------
         ndarray of shape (n_samples, n_quantiles)
         """
-        q = np.atleast_1d(np.asarray(quantiles, dtype=np.float64))
+        try:
+            q = np.atleast_1d(np.asarray(quantiles, dtype=np.float64))
+        except (TypeError, ValueError):
+            raise ValueError(f"quantiles must be numbers in [0, 1], got {quantiles!r}") from None
         if q.ndim != 1 or not ((q >= 0) & (q <= 1)).all():
             raise ValueError(f"quantiles must be numbers in [0, 1], got {quantiles!r}")
         X = self._ready(X)
@@ -311,7 +331,7 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            May be empty after the first call.
+            May be empty.
         y : array-like of shape (n_samples,)
         classes : array-like or None
             All labels that can occur. Required in the first call, optional and checked later.
@@ -327,16 +347,23 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
                 raise ValueError("classes must be passed on the first call to partial_fit.")
             self._validate_params()
             with self._or_as_before():
-                X = self._check_rows(X, reset=True)
-                known = unique_labels(np.asarray(classes))
+                X = self._check_rows(X, reset=True, min_rows=0)
+                known = self._check_classes(classes)
                 index = self._index_of(self._check_labels(X, y), known)
                 return self._fit_classes(X, index, sample_weight, known)
         self._check_changed_parameters()
         X = self._check_rows(X, reset=False, min_rows=0)
         y = self._check_labels(X, y)
-        if classes is not None and not np.array_equal(unique_labels(np.asarray(classes)), self.classes_):
+        if classes is not None and not np.array_equal(self._check_classes(classes), self.classes_):
             raise ValueError(f"`classes={classes!r}` is not the same as on the first call: {self.classes_.tolist()}")
         return self._learn(X, self._index_of(y, self.classes_), self._check_weights(sample_weight, X))
+
+    @staticmethod
+    def _check_classes(classes: Any) -> np.ndarray:
+        given = np.asarray(classes)
+        if given.ndim != 1 or not given.size:
+            raise ValueError(f"classes must be a list of at least one label, got {classes!r}")
+        return unique_labels(given)
 
     def _check_labels(self, X: np.ndarray, y: Any) -> np.ndarray:
         if y is None:
@@ -352,12 +379,19 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
 
     @staticmethod
     def _index_of(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
+        if not len(y):
+            return np.empty(0, dtype=np.intp)
         if y.dtype == object:  # what it holds need not compare with the classes
             known = {label: k for k, label in enumerate(classes.tolist())}
             index = np.array([known.get(label, -1) for label in y.tolist()], dtype=np.intp)
             unseen = index < 0
         else:
-            index = np.searchsorted(classes, y)
+            try:
+                index = np.searchsorted(classes, y)
+            except TypeError:
+                raise ValueError(
+                    f"y contains labels of type {y.dtype}, which cannot be compared with the classes {classes.tolist()}"
+                ) from None
             index[index == len(classes)] = 0
             unseen = classes[index] != y
         if np.any(unseen):
