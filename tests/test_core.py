@@ -40,7 +40,7 @@ def make_forest(**kw) -> OnlineForest:
 def learn_the_long_way(forest: OnlineForest, k: int) -> None:
     held = forest.n_held
     (budgets,) = forest._budgets(held, [1])
-    forest._learn_block(X[k : k + 1], y[k : k + 1], w[k : k + 1], budgets, SILENT)
+    forest._learn_block(X[k : k + 1], y[k : k + 1], w[k : k + 1], budgets, SILENT, X[k : k + 1])
 
 
 @pytest.mark.parametrize("kw", [{}, {"window": 40}, {"window": 1}, {"redraw": True}, {"scaling": None}])

@@ -173,9 +173,12 @@ class BSPForest(BaseEstimator):
         return self._check_finite(X)
 
     def _check_weights(self, sample_weight: Any, X: np.ndarray) -> np.ndarray:
-        if sample_weight is None or (not len(X) and np.shape(sample_weight) == (0,)):
+        if sample_weight is None:
             return np.ones(len(X))
-        if len(X) and np.shape(sample_weight) in ((), (len(X),)) and (np.asarray(sample_weight) == 0).all():
+        given = np.asarray(sample_weight)
+        if not len(X) and given.shape == (0,):
+            return np.ones(0)
+        if len(X) and given.shape in ((), (len(X),)) and (given == 0).all():
             raise ValueError("sample_weight is zero for every row; at least one must be positive")
         w = _check_sample_weight(sample_weight, X, dtype=np.float64)
         with np.errstate(over="ignore"):
