@@ -166,7 +166,8 @@ class Trees:
         If memory runs out before that, no tree has learned any of them. If it runs out after that, some pending cuts wait to be carried out until rows are learned again.
         """
         n = len(slots)
-        self._reserve(n)
+        if n > 1:
+            self._reserve(n)
         learned = np.zeros(self.n_trees, dtype=np.int64)
         size = n + self._most_points()
         while True:

@@ -353,7 +353,14 @@ def extend(forest, m, tree, work, chunk, n, budget):
 
 @pasted
 def learn_one(forest, work, chunk, first, last, slot, budget, learned):
-    """Add one row to trees ``first`` to ``last``: these, not rows, wait for memory together."""
+    """Add one row to trees ``first`` to ``last``: these, not rows, wait for memory together. If one has no room for it, to none.
+
+    (Python takes 5 µs to find that out for 100 trees.)
+    """
+    for m in range(first, last):
+        state = forest.state[m]
+        if state.n_cuts >= forest.cuts.shape[1] or state.n_leaves >= forest.leaves.shape[1]:
+            return np.int64(1)
     place(tree_of(forest, first), slot, chunk.rows[0])
     chunk.slots[0] = slot
     lacking = np.int64(0)
@@ -383,7 +390,7 @@ def learn_rows(forest, work, chunk, first, last, slots, budgets, learned):
 
     ``learned`` counts the rows each tree has learned. 0 if all is done; else the trees, or ``work``, lack room for a set of
     that many points: make room, and call again. ``work`` must have room for the rows and ``min_split`` more, ``chunk`` for
-    the rows; each tree for one cut and one leaf a row.
+    the rows; each tree for one cut and one leaf a row, if there are several.
     """
     n = slots.shape[0]
     if n == 1:

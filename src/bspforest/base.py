@@ -174,7 +174,7 @@ class BSPForest(BaseEstimator):
 
     def _check_weights(self, sample_weight: Any, X: np.ndarray) -> np.ndarray:
         if sample_weight is None:
-            return np.ones(len(X))
+            return np.ones(len(X)) if len(X) != 1 else np.array([1.0])  # half the time
         given = np.asarray(sample_weight)
         if not len(X) and given.shape == (0,):
             return np.ones(0)
