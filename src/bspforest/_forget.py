@@ -82,6 +82,16 @@ def touches(tree, v, z):
     return False
 
 
+@inlined
+def is_at(tree, slot, z, scratch):
+    """Is a held row at ``z``?"""
+    place(tree, slot, scratch)
+    for k in range(z.shape[0]):
+        if scratch[k] != z[k]:
+            return False
+    return True
+
+
 @pasted
 def shrink_boxes(tree, work, h, z):
     """Tighten the boxes along ``work.path[:h]``, from below, now that ``z`` is gone."""
@@ -100,7 +110,8 @@ def shrink_pending(tree, work, v, z):
     cut = tree.cuts[v]
     finite = tree.leaves[k].due >= 0
     alone = finite and not search_beyond(tree, work, ~k, cut, tree.boxes[v, -1], goes_right(tree, v, z))
-    if not alone and not touches(tree, v, z):
+    # Of many points in one place, the newest is where the one that is gone was: forgetting 8,000 of them one by one took 3 s.
+    if not alone and (not touches(tree, v, z) or is_at(tree, tree.leaves[k].last, z, work.point[2])):
         return
     load_points(tree, k, work, np.int64(0))
     bound_rows(work.rows, np.int64(0), n, work.box)
