@@ -6,6 +6,7 @@ import math
 import os
 import signal
 import threading
+import time
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ import pytest
 from test_invariants import check
 
 from bspforest import BSPForestClassifier, BSPForestRegressor, load
+from bspforest._trust import check_fully
 
 rng = np.random.default_rng(0)
 X = rng.random((60, 3))
@@ -251,6 +253,9 @@ def test_empty_first_chunk(tmp_path, make):
     assert (forest.n_samples_, forest.n_samples_seen_, forest.n_features_in_) == (0, 0, 3)
     with pytest.raises(ValueError, match="holds no rows"):
         forest.predict(X)
+    with pytest.raises(ValueError, match="unknown id 0: no rows have been seen so far"):
+        forest.forget(0)
+    forest.partial_fit(X[:0], labels[:0], sample_weight=2.0)
     forest.save(tmp_path / "m.bsp")
     for one in (forest, load(tmp_path / "m.bsp")):
         one.partial_fit(X, labels)
@@ -260,7 +265,7 @@ def test_empty_first_chunk(tmp_path, make):
 @pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int32, np.uint64])
 def test_numpys_whole_numbers(kind):
     """Parameters of any integer type do what the same Python number does."""
-    given = {"n_estimators": 100, "min_samples_split": 4, "window": 50}
+    given = {"n_estimators": 100, "min_samples_split": 4, "window": 50, "n_jobs": 2}
     one, other = (
         BSPForestRegressor(**numbers, random_state=0)
         .fit(X[:10], y[:10])
@@ -273,7 +278,7 @@ def test_numpys_whole_numbers(kind):
 
 
 @pytest.mark.parametrize("most", [1000, 2**31, 2**63 - 1, 10**30])
-def test_leaves_of_any_size(most):
+def test_leaves_of_any_size(tmp_path, most):
     forest = (
         regressor(min_samples_split=most, budget=math.inf)
         .fit(X, y)
@@ -282,6 +287,49 @@ def test_leaves_of_any_size(most):
         .forget([0, 5])
     )
     assert [tree.n_leaves for tree in forest.trees_] == [1] * 8 and forest.n_samples_ == 119
+    forest.save(tmp_path / "m.bsp")
+    np.testing.assert_array_equal(load(tmp_path / "m.bsp").predict(X), forest.predict(X))
+
+
+def late(n: int) -> float:
+    return 1e-12 if n <= 1000 else math.inf
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_redrawing_a_large_leaf_in_a_chunk(seed):
+    """One row has a leaf of 1,000 points built afresh, which takes the room for all other rows of its chunk.
+
+    Shown to fail: where room is looked for by rows of such leaves only (trees have then nodes without records).
+    """
+    rows = np.random.default_rng(seed).random((2400, 1))
+    forest = regressor(
+        n_estimators=200, refinement="redraw", min_samples_split=3, scaling=(0, 1), budget=late, random_state=seed
+    )
+    forest.fit(rows[:1000], rows[:1000, 0]).partial_fit(rows[1000:], rows[1000:, 0])
+    check_fully(forest._forest, "m.bsp")
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a timer")
+@pytest.mark.parametrize("refinement", ["exact", "redraw"])
+def test_interrupted_after_an_empty_chunk(refinement):
+    """The forest is kept, so it is kept whole. Shown to fail: with a forest that has seen no row taken for one to be thrown away."""
+    rows = np.random.default_rng(0).random((4000, 3))
+    for _ in range(2):  # the second time, kernels are there
+        begun = time.perf_counter()
+        regressor(n_estimators=30, refinement=refinement).fit(rows, rows[:, 0])
+    takes = time.perf_counter() - begun
+    for k in range(12):
+        forest = regressor(n_estimators=30, refinement=refinement).partial_fit(rows[:0], [])
+        previous = signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+        try:
+            signal.setitimer(signal.ITIMER_REAL, takes * (k + 1) / 14)
+            forest.partial_fit(rows, rows[:, 0])
+        except KeyboardInterrupt:
+            pass
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, previous)
+        check_fully(forest._forest, "m.bsp")
 
 
 def bad_when_few(n: int) -> float:

@@ -12,14 +12,14 @@ from ._layout import ISOTROPIC, PAIRS
 from ._random import draw_normal, draw_uniform
 
 # Points so close that rounding hides the cut between them are not cut: a set is given up after this many candidates
-# in a row that miss it. Pairs keep at least 0.7 of theirs, so for them this never happens by chance (0.3^1000). Isotropic cuts keep
-# at least 0.8 / sqrt(d): more for many dimensions.
+# in a row that miss it. Pairs keep at least 0.7 of theirs, so for them this never happens by chance (0.3^1000). Isotropic cuts may
+# keep as few as 8 in d (one-hot rows): more for many dimensions.
 PATIENCE = 1000
 
 
 @inlined
 def patience(family, d):
-    return max(PATIENCE, int(50.0 * math.sqrt(d))) if family == ISOTROPIC else PATIENCE
+    return max(PATIENCE, 20 * d) if family == ISOTROPIC else PATIENCE
 
 
 @inlined

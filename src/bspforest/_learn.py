@@ -89,6 +89,13 @@ def find_separation(tree, work, h, z, r, t0, t_end):
     return math.inf, -1, False
 
 
+@inlined
+def has_room(tree, n):
+    """Is there room for n more cuts and leaves?"""
+    state = tree.state[0]
+    return state.n_cuts + n <= tree.cuts.shape[0] and state.n_leaves + n <= tree.leaves.shape[0]
+
+
 @pasted
 def insert_point(tree, work, h, slot, z, parent, side, t0, budget):
     """Add the row ``slot``, at ``z``, to the subtree below ``parent``, whose time starts at t0.
@@ -98,6 +105,8 @@ def insert_point(tree, work, h, slot, z, parent, side, t0, budget):
     """
     ref = child_of(tree, parent, side)
     if ref == NOTHING:
+        if tree.redraw and not has_room(tree, 1):
+            return 1
         k = new_leaf(tree)
         append_point(tree, k, slot)
         attach(tree, parent, side, ~k)
@@ -116,11 +125,12 @@ def insert_point(tree, work, h, slot, z, parent, side, t0, budget):
     pending = ref >= 0
     k = leaf_of(tree, ref)
     n = np.int64(tree.leaves[k].n_points) + 1
-    if tree.redraw and n >= tree.min_split:
-        state = tree.state[0]
-        short = state.n_cuts + n > tree.cuts.shape[0] or state.n_leaves + n > tree.leaves.shape[0]
-        if short or n > work.rows.shape[0]:
-            return n
+    if (
+        tree.redraw
+    ):  # a row before this one may have had a large leaf built afresh, and used up the room that was reserved
+        need = n if n >= tree.min_split else 1
+        if not has_room(tree, need) or need > work.rows.shape[0]:
+            return need
     t_end = t_leaf
     if pending and not tree.redraw:
         path[h] = ref

@@ -13,8 +13,8 @@ import numpy as np
 # A cache line. Records begin at one: numpy's own arrays do not, and then every 64-byte record lies in two.
 LINE = 64
 
-# Arrays of this many bytes are huge: they grow in place, which mostly means that they are never held twice (not where malloc has a hole
-# for them, up to 32 MB), and needs no fresh memory for what they hold already: that costs more than learning hundreds of rows.
+# Arrays of trees of this many bytes are huge: they grow in place, which mostly means that they are never held twice (not where malloc has a
+# hole for them, up to 32 MB), and needs no fresh memory for what they hold already: that costs more than learning hundreds of rows.
 HUGE = 2**22
 
 # A huge page, and what malloc may keep around a piece of memory. Linux, from 6.7 on, puts a piece that is a whole number of huge pages

@@ -176,14 +176,16 @@ class BSPForest(BaseEstimator):
         if sample_weight is None:
             return np.ones(len(X)) if len(X) != 1 else np.array([1.0])  # half the time
         given = np.asarray(sample_weight)
-        if not len(X) and given.shape == (0,):
+        if not len(X) and given.shape in ((), (0,)):
             return np.ones(0)
         if len(X) and given.shape in ((), (len(X),)) and (given == 0).all():
             raise ValueError("sample_weight is zero for every row; at least one must be positive")
         w = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        if not np.isfinite(w).all():
+            raise ValueError(f"sample_weight must be finite, got {w[np.argmin(np.isfinite(w))]}")
         with np.errstate(over="ignore"):
             total = w.sum()
-        if not total < MOST_WEIGHT:
+        if total >= MOST_WEIGHT:
             raise ValueError(f"sample_weight must sum to less than {MOST_WEIGHT:g}, got {total:g}; scale it down first")
         if len(w) and w.min() < 0:
             raise ValueError(f"sample_weight must not be negative, got {w.min()} in row {int(w.argmin())}")
@@ -264,7 +266,10 @@ class BSPForest(BaseEstimator):
     def _fit_new(self, X: np.ndarray, y: np.ndarray, w: np.ndarray, n_classes: int) -> Self:
         """Learn in a new forest. To be called within `_or_as_before`."""
         self._make_forest(n_classes)
-        return self._learn(X, y, w)
+        self._forest.disposable = True
+        self._learn(X, y, w)
+        del self._forest.disposable
+        return self
 
     @contextmanager
     def _or_as_before(self) -> Iterator[None]:
@@ -285,7 +290,7 @@ class BSPForest(BaseEstimator):
         return self
 
     def _set_threads(self) -> None:
-        self._forest.n_threads = 1 if self.n_jobs is None else joblib.effective_n_jobs(self.n_jobs)
+        self._forest.n_threads = 1 if self.n_jobs is None else int(joblib.effective_n_jobs(int(self.n_jobs)))
 
     def forget(self, ids: Any) -> Self:
         """Forget rows exactly: what is left is distributed as if they had never been seen.
@@ -309,7 +314,8 @@ class BSPForest(BaseEstimator):
         n_seen = self.n_samples_seen_
         if given.size and (given.min() < 0 or given.max() >= n_seen):
             bad = given[(given < 0) | (given >= n_seen)][0]
-            raise ValueError(f"unknown id {bad}: rows seen so far have ids 0 to {n_seen - 1}")
+            known = f"rows seen so far have ids 0 to {n_seen - 1}" if n_seen else "no rows have been seen so far"
+            raise ValueError(f"unknown id {bad}: {known}")
         wanted = given.astype(np.int64)
         gone = wanted[self._forest.table.slots_of(wanted) < 0]
         if gone.size:

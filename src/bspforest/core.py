@@ -20,7 +20,7 @@ from ._threads import SILENT, Progress, undivided
 FAMILIES = {"pairs": PAIRS, "axes": AXES, "isotropic": ISOTROPIC}
 
 # Rows are numbered by int32.
-MOST_ROWS = 2**31
+MOST_ROWS = 2**31 - 1
 
 # (row, tree) pairs learned between two chances to be interrupted: about a second.
 BLOCK = 1_000_000
@@ -63,6 +63,9 @@ class OnlineForest(Trees):
         Hold at most this many rows, the latest.
     seed : numpy.random.SeedSequence
     """
+
+    # Will the forest be thrown away if learning is interrupted? Then it need not be kept whole.
+    disposable = False
 
     # The file that a forest was loaded from, if its points are still to be checked: see `bspforest._trust`.
     unchecked: str | None = None
@@ -153,8 +156,7 @@ class OnlineForest(Trees):
         budgets = self._budgets(held, [min(size, len(X) - start) for start in starts])
         for start, budget in zip(starts, budgets, strict=True):
             part = slice(start, start + size)
-            # A new forest that is interrupted is of no use to anyone; all others are kept whole.
-            with undivided() if self.n_seen else nullcontext():
+            with nullcontext() if self.disposable else undivided():
                 if start == skip > 0:
                     self.forget_oldest(self.n_held)
                     self.table.skip(skip)
@@ -206,6 +208,7 @@ class OnlineForest(Trees):
                 self._build(float(budgets[-1]), self._make_works(n), progress)
             except BaseException:  # no tree may be asked for these rows
                 self.table.remove(np.arange(self.n_seen - n, self.n_seen))
+                self._clear()
                 raise
             return
         # After forgetting, the budget stays where it was until the number of rows has caught up.

@@ -132,7 +132,7 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         return self._learn(X, y, self._check_label_weights(sample_weight, X, y))
 
     def _check_label_weights(self, sample_weight: Any, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """The weights, if with them sums of labels do not overflow."""
+        """The weights, if with them the sum of these labels does not overflow."""
         w = self._check_weights(sample_weight, X)
         if len(y) and (sample_weight is not None or not is_tame(y)):
             with np.errstate(over="ignore"):
@@ -361,8 +361,10 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
     @staticmethod
     def _check_classes(classes: Any) -> np.ndarray:
         given = np.asarray(classes)
+        if given.ndim == 2 and given.shape[1] == 1:
+            given = given[:, 0]
         if given.ndim != 1 or not given.size:
-            raise ValueError(f"classes must be a list of at least one label, got {classes!r}")
+            raise ValueError(f"classes must be a list of labels, at least one, got {classes!r}")
         return unique_labels(given)
 
     def _check_labels(self, X: np.ndarray, y: Any) -> np.ndarray:
