@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import _thread
 import math
-import os
-import signal
 import threading
 import time
 
@@ -291,6 +290,13 @@ def test_leaves_of_any_size(tmp_path, most):
     np.testing.assert_array_equal(load(tmp_path / "m.bsp").predict(X), forest.predict(X))
 
 
+def interrupt_after(seconds: float) -> threading.Timer:
+    """Ctrl-C, on any system."""
+    timer = threading.Timer(seconds, _thread.interrupt_main)
+    timer.start()
+    return timer
+
+
 def late(n: int) -> float:
     return 1e-12 if n <= 1000 else math.inf
 
@@ -309,7 +315,6 @@ def test_redrawing_a_large_leaf_in_a_chunk(seed):
     check_fully(forest._forest, "m.bsp")
 
 
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a timer")
 @pytest.mark.parametrize("refinement", ["exact", "redraw"])
 def test_interrupted_after_an_empty_chunk(refinement):
     """The forest is kept, so it is kept whole. Shown to fail: with a forest that has seen no row taken for one to be thrown away."""
@@ -320,15 +325,13 @@ def test_interrupted_after_an_empty_chunk(refinement):
     takes = time.perf_counter() - begun
     for k in range(12):
         forest = regressor(n_estimators=30, refinement=refinement).partial_fit(rows[:0], [])
-        previous = signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+        timer = interrupt_after(takes * (k + 1) / 14)
         try:
-            signal.setitimer(signal.ITIMER_REAL, takes * (k + 1) / 14)
             forest.partial_fit(rows, rows[:, 0])
+            timer.join()
+            time.sleep(10)  # it was done before: the interrupt comes now
         except KeyboardInterrupt:
             pass
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, previous)
         check_fully(forest._forest, "m.bsp")
 
 
@@ -448,8 +451,7 @@ def test_interrupted_fit_keeps_the_old_forest(n_jobs):
     rows, target = rng.random((50_000, 3)), rng.random(50_000)
     forest = regressor(n_estimators=500, n_jobs=n_jobs).fit(X, y)
     before = forest.predict(X)
-    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
+    timer = interrupt_after(0.5)
     with pytest.raises(KeyboardInterrupt):
         forest.fit(rows, target)
     timer.join()
@@ -461,8 +463,7 @@ def test_interrupt_leaves_a_consistent_forest():
     """Ctrl-C in the middle of a long partial_fit: all trees hold the same rows, n_samples_seen_ says how many."""
     rows, target = rng.random((200_000, 3)), rng.random(200_000)
     forest = regressor(n_estimators=50).fit(rows[:100], target[:100])
-    timer = threading.Timer(0.6, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
+    timer = interrupt_after(0.6)
     with pytest.raises(KeyboardInterrupt):
         forest.partial_fit(rows[100:], target[100:])
     timer.join()

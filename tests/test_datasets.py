@@ -93,6 +93,7 @@ def test_classes_of_openml_are_in_order(monkeypatch, nowhere):
 
 
 # The data sets are not ours to ship: whoever has them names their folder, and then these run.
+# The datasets are not part of the project: who has them says where.
 @pytest.mark.skipif(datasets.VARIABLE not in os.environ, reason="no datasets: BSPFOREST_DATA is not set")
 @pytest.mark.parametrize("name", ["satimage", "letter", "dna", "usps"])
 def test_the_official_order_is_recognised(monkeypatch, name):

@@ -217,6 +217,7 @@ def test_unknown_experiments_are_named(capsys):
 
 
 # The data sets are not ours to ship: whoever has them names their folder, and then these run.
+# The datasets are not part of the project: who has them says where.
 @pytest.mark.skipif(VARIABLE not in os.environ, reason="no datasets: BSPFOREST_DATA is not set")
 @pytest.mark.parametrize("experiment", [classification, prices, airline])
 def test_a_job_of_each_dataset(tmp_path, experiment):

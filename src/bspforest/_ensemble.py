@@ -166,7 +166,7 @@ class Trees:
         If memory runs out before that, no tree has learned any of them. If it runs out after that, some pending cuts wait to be carried out until rows are learned again.
         """
         n = len(slots)
-        if n > 1:
+        if n > 1:  # for one row the kernel asks
             self._reserve(n)
         learned = np.zeros(self.n_trees, dtype=np.int64)
         size = n + self._most_points()
@@ -180,7 +180,7 @@ class Trees:
                     return
                 self._reserve(lacking)
             except MemoryError:
-                if then is not None:
+                if then is not None and learned.any():
                     self._remove(slots[::-1].copy(), n - learned)
                 raise
             size = max(size, lacking)

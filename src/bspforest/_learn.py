@@ -368,8 +368,7 @@ def learn_one(forest, work, chunk, first, last, slot, budget, learned):
     (Python takes 5 µs to find that out for 100 trees.)
     """
     for m in range(first, last):
-        state = forest.state[m]
-        if state.n_cuts >= forest.cuts.shape[1] or state.n_leaves >= forest.leaves.shape[1]:
+        if not has_room(tree_of(forest, m), 1):
             return np.int64(1)
     place(tree_of(forest, first), slot, chunk.rows[0])
     chunk.slots[0] = slot

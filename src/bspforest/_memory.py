@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -37,7 +36,7 @@ def _find_madvise() -> Callable[[int, int, int], int] | None:
     return call
 
 
-_madvise = _find_madvise() if sys.platform == "linux" else None
+_madvise = _find_madvise()
 
 
 def _advise(owner: np.ndarray) -> None:

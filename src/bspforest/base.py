@@ -266,10 +266,7 @@ class BSPForest(BaseEstimator):
     def _fit_new(self, X: np.ndarray, y: np.ndarray, w: np.ndarray, n_classes: int) -> Self:
         """Learn in a new forest. To be called within `_or_as_before`."""
         self._make_forest(n_classes)
-        self._forest.disposable = True
-        self._learn(X, y, w)
-        del self._forest.disposable
-        return self
+        return self._learn(X, y, w, disposable=True)
 
     @contextmanager
     def _or_as_before(self) -> Iterator[None]:
@@ -282,11 +279,11 @@ class BSPForest(BaseEstimator):
             self.__dict__.update(before)
             raise
 
-    def _learn(self, X: np.ndarray, y: np.ndarray, w: np.ndarray) -> Self:
+    def _learn(self, X: np.ndarray, y: np.ndarray, w: np.ndarray, *, disposable: bool = False) -> Self:
         self._check_range(X)
         self._set_threads()
         progress = Progress(len(X), type(self).__name__, "rows", enabled=True) if self.verbose else SILENT
-        self._forest.learn(X, y, w, progress)
+        self._forest.learn(X, y, w, progress, disposable=disposable)
         return self
 
     def _set_threads(self) -> None:

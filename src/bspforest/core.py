@@ -64,9 +64,6 @@ class OnlineForest(Trees):
     seed : numpy.random.SeedSequence
     """
 
-    # Will the forest be thrown away if learning is interrupted? Then it need not be kept whole.
-    disposable = False
-
     # The file that a forest was loaded from, if its points are still to be checked: see `bspforest._trust`.
     unchecked: str | None = None
 
@@ -138,8 +135,13 @@ class OnlineForest(Trees):
     # ------------------------------------------------------------------------------------------------------------------
     # Learning
 
-    def learn(self, X: np.ndarray, y: np.ndarray, w: np.ndarray, progress: Progress = SILENT) -> None:
-        """Learn rows in order. If interrupted, some first part of them is learned, by all trees."""
+    def learn(
+        self, X: np.ndarray, y: np.ndarray, w: np.ndarray, progress: Progress = SILENT, *, disposable: bool = False
+    ) -> None:
+        """Learn rows in order. If interrupted, some first part of them is learned, by all trees.
+
+        Unless the forest is ``disposable``, which the caller will then throw away: it may be interrupted anywhere.
+        """
         if len(X) == 1 and self.n_held and self.window != 1:
             self.learn_row(X[0], y[0], w[0])
             progress.advance(1)
@@ -156,7 +158,7 @@ class OnlineForest(Trees):
         budgets = self._budgets(held, [min(size, len(X) - start) for start in starts])
         for start, budget in zip(starts, budgets, strict=True):
             part = slice(start, start + size)
-            with nullcontext() if self.disposable else undivided():
+            with nullcontext() if disposable else undivided():
                 if start == skip > 0:
                     self.forget_oldest(self.n_held)
                     self.table.skip(skip)
