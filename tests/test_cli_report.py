@@ -63,7 +63,7 @@ def test_commands_that_learn_have_everything_compiled_first(data, tmp_path, monk
     learn = OnlineForest.learn
     monkeypatch.setattr(_kernels, "are_compiled", lambda: False)
     monkeypatch.setattr(_kernels, "compile_all", compile_all)
-    monkeypatch.setattr(OnlineForest, "learn", lambda *args: (happened.append("learn"), learn(*args))[1])
+    monkeypatch.setattr(OnlineForest, "learn", lambda *args, **kw: (happened.append("learn"), learn(*args, **kw))[1])
     options = ["--target", "y", "--trees", "2"]
     model = ["--model", str(tmp_path / "m.bsp")]
     for command in (["evaluate", data, *options], ["learn", data, *options, *model]):
