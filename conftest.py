@@ -2,4 +2,4 @@
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("river") else ["src/bspforest/river.py"]
+collect_ignore = [] if find_spec("river") else ["src/bspforest/river"]

@@ -50,7 +50,7 @@ def serve(log: str) -> None:
     import numpy as np
 
     import bspforest
-    from bspforest.cli import learn  # noqa: F401 once for all
+    from bspforest.cli.commands import learn  # noqa: F401 once for all
     from bspforest.cli.main import main
 
     rng = np.random.default_rng(0)

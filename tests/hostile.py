@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from bspforest import BSPForestClassifier, BSPForestRegressor, ModelFileError, load
-from bspforest._image import COMMON, PER_TREE, PREAMBLE, Image, make_image, write_image
-from bspforest._layout import NOTHING
+from bspforest.engine.arrays import NOTHING
+from bspforest.persistence.writer import COMMON, PER_TREE, PREAMBLE, Image, make_image, write_image
 
 KINDS = [("pairs", "exact", 0), ("axes", "exact", 3), ("isotropic", "exact", 0), ("pairs", "redraw", 3)]
 

@@ -7,8 +7,8 @@ from itertools import combinations, pairwise
 import numpy as np
 from scipy.spatial import ConvexHull
 
-from bspforest._layout import NOTHING
-from bspforest.core import OnlineForest
+from bspforest.engine.arrays import NOTHING
+from bspforest.engine.forest import OnlineForest
 
 FAMILIES = ("pairs", "axes", "isotropic")
 

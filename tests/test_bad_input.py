@@ -13,7 +13,7 @@ import pytest
 from test_invariants import check
 
 from bspforest import BSPForestClassifier, BSPForestRegressor, load
-from bspforest._trust import check_fully
+from bspforest.persistence.validation import check_fully
 
 rng = np.random.default_rng(0)
 X = rng.random((60, 3))

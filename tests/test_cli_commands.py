@@ -37,7 +37,7 @@ def classes(tmp_path_factory):
 
 def same_forest(first, second) -> None:
     """Two forests are the same to the last bit."""
-    from bspforest.persistence import make_image
+    from bspforest.persistence.writer import make_image
 
     one, other = make_image(first, None), make_image(second, None)
     assert len(one.blocks) == len(other.blocks)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from bspforest.cli import demo
+from bspforest.cli.commands import demo
 from bspforest.cli.main import main
 from bspforest.datasets import make_friedman
 

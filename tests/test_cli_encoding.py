@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bspforest.cli.encoding import Encoder
+from bspforest.cli.data.encoding import Encoder
+from bspforest.cli.data.target import Target, make_target, parse_classes, sort_classes
 from bspforest.cli.errors import CommandError, UsageError
-from bspforest.cli.scores import MOST_POINTS, ClassScores, NumberScores
-from bspforest.cli.target import Target, make_target, parse_classes, sort_classes
+from bspforest.cli.evaluation.scores import MOST_POINTS, ClassScores, NumberScores
 
 
 def make_table(n: int, seed: int) -> dict[str, pa.Array]:
@@ -108,7 +108,7 @@ def test_prediction_leaves_the_means_alone():
 
 def test_means_are_taken_anew_over_the_rows_left(monkeypatch):
     """As if the others had never been learned; only gaps without a column that says so count as numbers."""
-    monkeypatch.setattr("bspforest.cli.encoding.BLOCK", 30)
+    monkeypatch.setattr("bspforest.cli.data.encoding.BLOCK", 30)
     table = make_table(200, 3)
     encoder = Encoder.fit(part(table, 0, 50), KINDS)
     X = encode(encoder, table, [0, 100, 200])

@@ -25,7 +25,7 @@ MALFORMED = (
 
 
 def test_malformed_rows(run, tmp_path, monkeypatch):
-    monkeypatch.setattr("bspforest.cli.csv_source.BLOCK", 1000)
+    monkeypatch.setattr("bspforest.cli.data.csv_source.BLOCK", 1000)
     path, model = tmp_path / "m.csv", tmp_path / "m.bsp"
     path.write_text(MALFORMED)
     command = ("learn", path, "--target", "y", "--model", model, "--trees", 3, "--chunk-rows", 500)

@@ -17,9 +17,10 @@ import pytest
 from cli_child import Children
 
 import bspforest
-from bspforest.cli.csv_source import CsvSource
+from bspforest.cli.data.csv_source import CsvSource
 from bspforest.cli.main import main
-from bspforest.persistence import load_with_extra, make_image
+from bspforest.persistence import load_with_extra
+from bspforest.persistence.writer import make_image
 
 # SIGKILL, SIGTERM and named pipes are the very things tested here; Windows has none of them.
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals and named pipes")

@@ -13,9 +13,9 @@ from hostile import same
 
 import bspforest
 from bspforest import BSPForestClassifier, BSPForestRegressor
-from bspforest.cli.checkpoint import Checkpoints
+from bspforest.cli.commands.learn import Learner
 from bspforest.cli.errors import CommandError
-from bspforest.cli.learn import Learner
+from bspforest.cli.model.checkpoint import Checkpoints
 from bspforest.persistence import load_with_extra
 
 
@@ -61,7 +61,7 @@ def test_a_file_to_be_overwritten_is_not_taken_for_what_was_saved(before, model,
 
 def test_what_is_saved_is_said_of_the_right_data(model, run, tmp_path, monkeypatch):
     """Appended data that fails at once is not said to be learned; resumed data is, as far as it was."""
-    monkeypatch.setattr("bspforest.cli.csv_source.BLOCK", 100)
+    monkeypatch.setattr("bspforest.cli.data.csv_source.BLOCK", 100)
     data = write_rows(tmp_path / "bad.csv", BAD)
     code, _, err = run("learn", data, "--target", "y", "--model", model, "--append")
     assert code == 1 and err.startswith(f"bspforest: Nothing is saved: {model} is as it was.\n")
@@ -91,7 +91,7 @@ def test_huge_numbers_can_be_saved(run, tmp_path):
 
 
 def test_a_model_that_cannot_be_saved(run, tmp_path, monkeypatch):
-    monkeypatch.setattr("bspforest._header.LARGEST_HEADER", 1_000)
+    monkeypatch.setattr("bspforest.persistence.header.LARGEST_HEADER", 1_000)
     data = write_rows(tmp_path / "d.csv", GOOD)
     code, _, err = run("learn", data, "--target", "y", "--model", tmp_path / "m.bsp", "--trees", 2)
     assert code == 1 and "Nothing is saved: no model is written" in err

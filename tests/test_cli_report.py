@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from bspforest import _kernels
 from bspforest.cli.main import main
 from bspforest.cli.report import Ticker
-from bspforest.core import OnlineForest
+from bspforest.engine import precompile as _kernels
+from bspforest.engine.forest import OnlineForest
 
 # Counts the kernels that are compiled, or fetched from numba's cache, after the clock has started.
 COUNT_KERNELS = """

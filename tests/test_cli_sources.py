@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bspforest.cli import csv_source, table_sources
-from bspforest.cli.csv_source import CsvSource
+from bspforest.cli.data import csv_source, table_sources
+from bspforest.cli.data.csv_source import CsvSource
+from bspforest.cli.data.sources import open_source
 from bspforest.cli.errors import CommandError
-from bspforest.cli.sources import open_source
 
 # Quotes, doubled quotes, a byte order mark, CRLF, blank lines, quoted line ends, ragged rows, bytes that are not UTF-8.
 MESSY = (

@@ -9,8 +9,8 @@ import pytest
 from test_invariants import check
 
 from bspforest import BSPForestRegressor
-from bspforest._threads import SILENT
-from bspforest.core import OnlineForest, find_range
+from bspforest.engine.forest import OnlineForest, find_range
+from bspforest.engine.parallel import SILENT
 
 rng = np.random.default_rng(0)
 X = rng.random((300, 4))

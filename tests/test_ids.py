@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bspforest._ids import RowTable
+from bspforest.engine.rows import RowTable
 
 
 @pytest.mark.parametrize("seed", range(20))

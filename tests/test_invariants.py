@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bspforest._layout import ISOTROPIC, NOTHING
+from bspforest.engine.arrays import ISOTROPIC, NOTHING
 
 
 def heights(arrays, m, v, Z):

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import bspforest
-from bspforest import BSPForestClassifier, BSPForestRegressor, _kernels
-from bspforest._compile import INTEGER, Shared, shared
+from bspforest import BSPForestClassifier, BSPForestRegressor
+from bspforest.engine import precompile as _kernels
+from bspforest.engine.kernels.jit import INTEGER, Shared, shared
 
 HERE = Path(__file__).parent
 

@@ -15,9 +15,9 @@ from test_invariants import check
 
 import bspforest
 from bspforest import BSPForestRegressor
-from bspforest import _layout as layout
-from bspforest import _memory as memory
-from bspforest._threads import WORTH_THREADS, run_parts
+from bspforest.engine import arrays as layout
+from bspforest.engine import memory as memory
+from bspforest.engine.parallel import WORTH_THREADS, run_parts
 from bspforest.persistence import Saver
 
 
@@ -223,7 +223,7 @@ def test_growing_needs_no_more_than_it_gets():
 GROWING = """
 import resource
 import numpy as np
-from bspforest import _memory as memory
+from bspforest.engine import memory as memory
 array = memory.empty((4, 2**20, 8), np.float64)
 array[:] = np.arange(4.0)[:, None, None]
 with open("/proc/self/statm") as file:
@@ -247,7 +247,7 @@ import pickle
 import resource
 import numpy as np
 from bspforest import BSPForestRegressor
-from bspforest._trust import check_fully
+from bspforest.persistence.validation import check_fully
 X = np.random.default_rng(0).random((160_000, 8))
 forest = BSPForestRegressor(2, random_state=0).fit(X[:150_000], X[:150_000, 0])
 saved = pickle.dumps(forest)

@@ -17,9 +17,9 @@ from hostile import array_of, copy_image, make_forest, same, with_header
 
 import bspforest
 from bspforest import ModelFileError
-from bspforest._layout import NOTHING
-from bspforest._trust import TreeCheck
-from bspforest.persistence import write_image
+from bspforest.engine.arrays import NOTHING
+from bspforest.persistence.validation import TreeCheck
+from bspforest.persistence.writer import write_image
 
 HERE = Path(__file__).parent
 
@@ -192,7 +192,7 @@ def test_a_forest_is_checked_once(tmp_path, monkeypatch):
     """Before its first change, and never again."""
     make_forest(*hostile.KINDS[0]).save(tmp_path / "m")
     calls = []
-    monkeypatch.setattr("bspforest._trust.check_fully", lambda *args: calls.append(args))
+    monkeypatch.setattr("bspforest.persistence.validation.check_fully", lambda *args: calls.append(args))
     forest = bspforest.load(tmp_path / "m")
     assert not calls
     for _ in range(2):

@@ -4,8 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .estimators import BSPForestClassifier, BSPForestRegressor
-    from .persistence import ModelFileError, load
+    from .estimators.regressor import BSPForestClassifier, BSPForestRegressor
+    from .persistence.saver import ModelFileError, load
 
 __all__ = ["BSPForestClassifier", "BSPForestRegressor", "ModelFileError", "load"]
 __version__ = "0.1.0"

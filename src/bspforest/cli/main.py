@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; its exit code."""
     options = make_parser().parse_args(arguments)
     try:
-        module = import_module(f".{MODULES.get(options.command, options.command)}", __package__)
+        module = import_module(f".commands.{MODULES.get(options.command, options.command)}", __package__)
         code = getattr(module, "run" if options.command not in MODULES else f"run_{options.command}")(options)
         sys.stdout.flush()
         return code

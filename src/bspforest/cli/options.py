@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from .data.stream import DataOptions
 from .errors import UsageError
-from .stream import DataOptions
 
 # The arguments of a forest, the parameters they stand for, and their defaults in the command.
 FOREST: dict[str, tuple[str, Any]] = {

@@ -17,9 +17,9 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 def compile_kernels() -> int:
     """Have all kernels compiled before any clock starts; how many were not. It says so, because it takes long, once on a machine."""
-    from .. import _kernels
+    from ..engine import precompile
 
-    if _kernels.are_compiled():
+    if precompile.are_compiled():
         return 0
     terminal = sys.stderr.isatty()
     label = "Compiling the kernels, once on a machine"
@@ -29,8 +29,8 @@ def compile_kernels() -> int:
             print(f"\r{label}: {done} of {n}\033[K", end="" if done < n else "\n", file=sys.stderr, flush=True)
 
     print(f"{label} ...", end="" if terminal else "\n", file=sys.stderr, flush=True)
-    n = _kernels.compile_all(tell=tell)
-    _kernels.are_compiled()  # loads them
+    n = precompile.compile_all(tell=tell)
+    precompile.are_compiled()  # loads them
     return n
 
 

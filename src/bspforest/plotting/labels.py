@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import BSPForest
+from ..estimators.base import BSPForest
 from .style import MEANS, add_legend, colour_classes, colour_shares, ink
 
 

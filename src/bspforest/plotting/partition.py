@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._layout import AXES, ISOTROPIC, PAIRS
+from ..engine.arrays import AXES, ISOTROPIC, PAIRS
 from .labels import Palette
 from .sections import Section, check_forest, choose_plane, describe_plane, feature_names, frame, see_tree
 from .style import collect_edges, draw_cells, draw_lines, draw_points, fit_frame, ink, make_axes, mix

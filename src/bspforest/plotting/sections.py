@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 
-from .._layout import AXES
-from ..base import BSPForest
-from ..trees import TreeView
+from ..engine.arrays import AXES
+from ..engine.tree_view import TreeView
+from ..estimators.base import BSPForest
 from .polygons import clip, cross, find_hull, rectangle
 
 

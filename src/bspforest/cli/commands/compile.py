@@ -1,0 +1,19 @@
+"""``bspforest compile``: all kernels into numba's cache, before anybody waits for them."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from ..report import compile_kernels
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command."""
+    begun = time.perf_counter()
+    n = compile_kernels()
+    if n:
+        print(f"{n} kernels compiled in {time.perf_counter() - begun:.0f} s.")
+    else:
+        print("All kernels are compiled.")
+    return 0

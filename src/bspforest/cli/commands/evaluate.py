@@ -1,0 +1,177 @@
+"""``bspforest evaluate``: test-then-train along a stream, with scores of the forest and of baselines."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from ... import __version__
+from ...persistence.atomic_file import replacing, write_all
+from ..data.stream import Stream, start_stream
+from ..errors import CommandError, UsageError
+from ..evaluation.baselines import Forest, Runner, make_baseline
+from ..options import data_options, make_parameters
+from ..report import Ticker, check_picture, compile_kernels, draw_bars, draw_curves, format_number, format_table
+
+
+def _check_outputs(options: argparse.Namespace) -> None:
+    """Errors about files that are written at the end, before anything is read."""
+    if options.plot:
+        check_picture(options.plot, "--plot")
+    if options.json and options.json != "-" and not Path(options.json).absolute().parent.is_dir():
+        raise UsageError(f"--json {options.json}: there is no folder {Path(options.json).parent}")
+    for option, path in (("--json", options.json), ("--plot", options.plot)):
+        if path and os.path.exists(path) and os.path.exists(options.data) and os.path.samefile(path, options.data):
+            raise UsageError(f"{option} {path}: this is the data, which would be overwritten")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command."""
+    _check_outputs(options)
+    parameters = make_parameters(options)
+    stream, notes = start_stream(data_options(options), options.target, options.task, options.classes)
+    target = stream.target
+    assert target is not None
+    n_classes = len(target.classes or [])
+    runners = [Runner("BSP forest", Forest(n_classes, **parameters), n_classes, options.score_window)]
+    for name in options.against:
+        shown, model = make_baseline(name, n_classes, len(stream.encoder.names), parameters)
+        runners.append(Runner(shown, model, n_classes, options.score_window))
+    to_table = options.json != "-"
+    if to_table:
+        print("\n".join(notes), flush=True)
+    compile_kernels()
+    begun = time.perf_counter()
+    interrupted = False
+    try:
+        _run_stream(stream, runners, options)
+    except KeyboardInterrupt:  # the scores so far are worth having
+        interrupted = True
+    seconds = time.perf_counter() - begun
+    if not runners[0].scores.n_rows:
+        if interrupted:
+            raise KeyboardInterrupt
+        raise CommandError(
+            f"{stream.source.name} has {stream.n_rows} rows, all in the first chunk, which is only learned: "
+            "choose a smaller --chunk-rows"
+        )
+    if to_table:
+        print("\n".join(_describe(stream, runners, seconds, options)))
+    if options.plot:
+        title = f"{Path(stream.source.name).name}: predict, then learn"
+        curves = {runner.name: runner.scores.curve for runner in runners}
+        draw_curves(curves, runners[0].scores.main, options.score_window, title, options.plot)
+        if to_table:
+            print(f"Picture: {options.plot}")
+    if options.json:
+        _write_json(_as_json(stream, runners, seconds, options), options.json)
+    if interrupted:
+        print(f"Interrupted after {stream.n_rows:,} rows.", file=sys.stderr)
+    return 130 if interrupted else 0
+
+
+def _run_stream(stream: Stream, runners: list[Runner], options: argparse.Namespace) -> None:
+    ticker = Ticker(options.progress)
+    ticker.begin()
+    scores = runners[0].scores
+    left = options.max_rows or math.inf
+    first = True
+    try:
+        while left > 0 and (chunk := stream.next(int(min(options.chunk_rows, left)))) is not None:
+            assert chunk.y is not None
+            for runner in runners:
+                runner.step(chunk.X, chunk.y, first=first)
+            first = False
+            left -= len(chunk)
+            ticker.show(
+                stream.n_rows,
+                stream.source.share_read,
+                lambda: f"{scores.main} {format_number(scores.recent()[scores.main])}" if scores.n_rows else "",
+            )
+    finally:
+        ticker.close()
+
+
+def _describe(stream: Stream, runners: list[Runner], seconds: float, options: argparse.Namespace) -> list[str]:
+    """The table, and a curve for each model."""
+    first = runners[0].scores
+    window = min(options.score_window, first.n_rows)
+    skipped = f", {stream.n_skipped:,} malformed rows skipped" if stream.n_skipped else ""
+    lines = [
+        f"{stream.n_rows:,} rows, {len(stream.encoder.names)} features; {first.n_rows:,} predicted and then learned in "
+        f"chunks of {options.chunk_rows:,}{skipped}",
+        "",
+    ]
+    header = ["", *first.columns, *first.columns, "seconds"]
+    # Above the first score of each group, so that it stands at the group's left.
+    rows = [["", "all rows", "", "", f"last {window:,}", "", "", ""], header]
+    for runner in runners:
+        scores = [*runner.scores.overall().values(), *runner.scores.recent().values()]
+        rows.append([runner.name, *map(format_number, scores), f"{runner.seconds:.1f}"])
+    own = sum(runner.seconds for runner in runners)
+    lines += [format_table(rows), "", f"Reading and bookkeeping: {seconds - own:.1f} seconds", ""]
+    values = [value for runner in runners for _, value in runner.scores.curve if not math.isnan(value)]
+    if len(values) > len(runners):
+        low, high = min(values), max(values)
+        width = max(len(runner.name) for runner in runners)
+        lines.append(f"{first.main} along the stream, from {format_number(low)} to {format_number(high)}")
+        for runner in runners:
+            bars = draw_bars([value for _, value in runner.scores.curve], low, high)
+            lines.append(f"{runner.name:{width}}  {bars}")
+    return lines
+
+
+def _as_json(stream: Stream, runners: list[Runner], seconds: float, options: argparse.Namespace) -> dict[str, Any]:
+    target = stream.target
+    assert target is not None
+    return {
+        "bspforest": __version__,
+        "data": options.data,
+        "target": target.name,
+        "task": target.task,
+        "classes": target.classes,
+        "rows": stream.n_rows,
+        "rows_scored": runners[0].scores.n_rows,
+        "rows_skipped": stream.n_skipped,
+        "features": stream.encoder.names,
+        "chunk_rows": options.chunk_rows,
+        "score_window": options.score_window,
+        "seconds": seconds,
+        "models": [
+            {
+                "name": runner.name,
+                "seconds": runner.seconds,
+                "overall": _finite(runner.scores.overall()),
+                "last": _finite(runner.scores.recent()),
+                "curve": {
+                    "score": runner.scores.main,
+                    "rows": [row for row, _ in runner.scores.curve],
+                    "values": [None if math.isnan(value) else value for _, value in runner.scores.curve],
+                },
+            }
+            for runner in runners
+        ],
+    }
+
+
+def _finite(scores: dict[str, float]) -> dict[str, float | None]:
+    return {name: None if math.isnan(value) else value for name, value in scores.items()}
+
+
+def _write_json(content: dict[str, Any], where: str) -> None:
+    text = json.dumps(content, indent=2, ensure_ascii=False)
+    if where == "-":
+        print(text)
+    else:
+        path = Path(where)
+        if path.exists() and not path.is_file():  # /dev/stderr, a named pipe
+            path.write_text(text + "\n", encoding="utf-8")
+            return
+        with replacing(path, overwrite=True) as fd:
+            write_all(fd, (text + "\n").encode(), 0)

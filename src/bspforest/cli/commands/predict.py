@@ -1,0 +1,168 @@
+"""``bspforest predict``: predictions of a saved model for the rows of a stream, as CSV or Parquet."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from ...persistence.atomic_file import replacing
+from ..data.arrow import pa, pa_csv, pq
+from ..data.columns import TEXT, TYPES
+from ..data.encoding import Encoder
+from ..data.stream import continue_stream
+from ..data.target import Target
+from ..errors import UsageError
+from ..model.record import load_model
+from ..options import check_jobs, data_options
+from ..report import Ticker
+
+CHUNK = 4_096
+PREDICTION = "prediction"
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command."""
+    check_jobs(options)
+    _check_output(options)
+    to_file = options.output != "-"
+    forest, record = load_model(options.model)
+    encoder, target = record.make_encoder(), record.make_target()
+    _check_asked(options, target.task)
+    schema = _make_schema(encoder, target, options)
+    forest.set_params(n_jobs=options.jobs)
+    stream = continue_stream(data_options(options), encoder, None, (*record.dropped, target.name), keep=options.keep)
+    ticker = Ticker(options.progress if to_file or options.progress is not None or not sys.stdout.isatty() else False)
+    with _open_output(options) as out:
+        try:
+            while (chunk := stream.next(CHUNK, learn=False)) is not None:
+                columns = [*chunk.kept.values(), *_predict(forest, target, chunk.X, options)]
+                out.write(pa.table(columns, schema=schema))
+                ticker.show(stream.n_rows, stream.source.share_read)
+            if not stream.n_rows:
+                out.write(schema.empty_table())
+        finally:
+            ticker.close()
+    if stream.n_skipped:
+        print(f"{stream.n_skipped:,} malformed rows skipped: they have no prediction", file=sys.stderr)
+    if to_file:
+        print(f"{stream.n_rows:,} rows predicted: {options.output}")
+    return 0
+
+
+def _check_output(options: argparse.Namespace) -> None:
+    """Errors about the file to write, before anything is read."""
+    path = Path(options.output)
+    if options.output == "-":
+        return
+    if path.exists() and not path.is_file():
+        raise UsageError(f"-o {path} is no file to be replaced; - is standard output")
+    if path.exists() and not options.overwrite:
+        raise UsageError(f"{path} is there already: --overwrite replaces it")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"-o {path}: there is no folder {path.parent}")
+
+
+def _check_asked(options: argparse.Namespace, task: str) -> None:
+    """An error for what the model cannot give."""
+    if task == "regression" and options.proba:
+        raise UsageError(f"--proba goes with classification, and {options.model} predicts numbers: --std, --quantiles")
+    if task == "classification" and (options.std or options.quantiles):
+        raise UsageError(f"--std and --quantiles go with regression, and {options.model} predicts classes: --proba")
+
+
+def _make_schema(encoder: Encoder, target: Target, options: argparse.Namespace) -> pa.Schema:
+    """The columns of the output: those kept, then those of `_predict`."""
+    fields = [(name, TYPES[encoder.kinds.get(name, TEXT)]) for name in options.keep]
+    fields.append((PREDICTION, pa.float64() if target.classes is None else TYPES[target.kind]))
+    fields += [(f"p({label})", pa.float64()) for label in target.classes or () if options.proba]
+    fields += [("std", pa.float64())] if options.std else []
+    fields += [(f"q{share:g}", pa.float64()) for share in options.quantiles]
+    names = [name for name, _ in fields]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"two columns of the output would be called {name!r}: see --keep and --quantiles")
+    return pa.schema(fields)
+
+
+def _predict(forest: Any, target: Target, X: np.ndarray, options: argparse.Namespace) -> list[np.ndarray]:
+    """What is asked for, in the order of `_make_schema`."""
+    if target.classes is not None:
+        shares = forest.predict_proba(X)
+        return [target.names[shares.argmax(axis=1)], *(shares.T if options.proba else ())]
+    columns = [*forest.predict(X, return_std=True)] if options.std else [forest.predict(X)]
+    if options.quantiles:
+        columns += [*forest.predict_quantiles(X, list(options.quantiles)).T]
+    return columns
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Output
+
+
+class Output(Protocol):
+    """Takes tables with the same columns."""
+
+    def write(self, table: pa.Table) -> None: ...
+
+
+class _CsvOutput:
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._begun = False
+
+    def write(self, table: pa.Table) -> None:
+        if not self._begun:  # pyarrow would put all names in quotes
+            header = io.StringIO()
+            csv.writer(header, lineterminator="\n").writerow(table.column_names)
+            self._stream.write(header.getvalue().encode())
+            self._begun = True
+        try:
+            self._stream.write(_format(table, "none"))
+        except pa.ArrowInvalid:  # some text holds a comma, a quote or a line end; pyarrow then quotes all text
+            self._stream.write(_format(table, "needed"))
+        self._stream.flush()
+
+
+def _format(table: pa.Table, quoting: str) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    pa_csv.write_csv(table, sink, pa_csv.WriteOptions(include_header=False, quoting_style=quoting))
+    return sink.getvalue()
+
+
+class _ParquetOutput:
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._writer: pq.ParquetWriter | None = None
+
+    def write(self, table: pa.Table) -> None:
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self._stream, table.schema)
+        self._writer.write_table(table)
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+
+@contextmanager
+def _open_output(options: argparse.Namespace) -> Iterator[Output]:
+    """Where predictions go. A file appears under its name when it is complete, and not at all after an error."""
+    if options.output == "-":
+        yield _CsvOutput(sys.stdout.buffer)
+        return
+    path = Path(options.output)
+    with replacing(path, overwrite=options.overwrite) as fd, open(fd, "wb", closefd=False) as stream:
+        if path.suffix in (".parquet", ".pq"):
+            out = _ParquetOutput(stream)
+            yield out
+            out.close()
+        else:
+            yield _CsvOutput(stream)

@@ -1,0 +1,1 @@
+"""From files and pipes to chunks of numbers: sources, columns, encoding, target, stream."""

@@ -1,0 +1,102 @@
+"""What a column holds: numbers, booleans or text; and how its values become one type.
+
+A column's kind is settled on the first rows of the data. Later values that are not of this kind are *bad*: the row they
+stand in is reported, or skipped.
+"""
+
+from __future__ import annotations
+
+from ..errors import CommandError
+from .arrow import pa, pc
+
+NUMBER, INTEGER, BOOLEAN, TEXT, DATE = "number", "integer", "boolean", "text", "date"
+
+TYPES = {NUMBER: pa.float64(), INTEGER: pa.int64(), BOOLEAN: pa.bool_(), TEXT: pa.string()}
+
+# What stands for a missing number in text files: what pandas and pyarrow take for one, and "?" as in the UCI archive.
+MISSING = ["", "?", "NA", "N/A", "n/a", "#N/A", "#NA", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL", "null", "None"]
+TRUE, FALSE = ["true", "True", "TRUE", "1"], ["false", "False", "FALSE", "0"]
+
+_INTEGER = r"^[+-]?\d{1,18}$"
+_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?(inf|Inf|INF|infinity|Infinity)$"
+_DATE = (
+    r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?$"
+    r"|^\d{1,2}/\d{1,2}/\d{2,4}\b|^\d{2}:\d{2}(:\d{2})?$"
+)
+
+
+def _is_missing(text: pa.Array) -> pa.Array:
+    return pc.or_(pc.is_null(text), pc.is_in(text, value_set=pa.array(MISSING)))
+
+
+# A column of text in which more than this share are numbers is one of numbers with mistakes.
+NEARLY_ALL = 0.95
+
+
+def kind_of_text(values: pa.Array) -> str:
+    """The narrowest kind that the values of a text file's column fit; numbers if there are none.
+
+    >>> kind_of_text(pa.array(["1", "", "2.5"])), kind_of_text(pa.array(["1", "2"])), kind_of_text(pa.array(["1", "b"]))
+    ('number', 'integer', 'text')
+    >>> kind_of_text(pa.array(["1.5"] * 99 + ["1,5"]))
+    'number'
+    """
+    values = pc.utf8_trim_whitespace(values)
+    values = values.filter(pc.invert(_is_missing(values)))
+    for kind, pattern in ((INTEGER, _INTEGER), (NUMBER, _NUMBER), (DATE, _DATE)):
+        if pc.all(pc.match_substring_regex(values, pattern), min_count=0).as_py():
+            return NUMBER if not len(values) else kind
+    if pc.all(pc.is_in(values, value_set=pa.array(TRUE + FALSE))).as_py():
+        return BOOLEAN
+    numbers = pc.sum(pc.match_substring_regex(values, _NUMBER)).as_py()
+    return NUMBER if numbers > NEARLY_ALL * len(values) else TEXT
+
+
+def kind_of_type(name: str, kind: pa.DataType) -> str:
+    """The kind of a column that has a type already."""
+    t = pa.types
+    if t.is_dictionary(kind):
+        return kind_of_type(name, kind.value_type)
+    if t.is_integer(kind):
+        return INTEGER
+    if t.is_floating(kind) or t.is_decimal(kind) or t.is_null(kind):
+        return NUMBER
+    if t.is_boolean(kind):
+        return BOOLEAN
+    if t.is_string(kind) or t.is_large_string(kind) or t.is_string_view(kind):
+        return TEXT
+    if t.is_temporal(kind):
+        return DATE
+    raise CommandError(
+        f"column {name!r} holds {kind}, which is neither numbers, booleans nor text: leave it out with --drop {name}"
+    )
+
+
+def convert(values: pa.Array, kind: str) -> tuple[pa.Array, pa.Array | None]:
+    """The values as the type of their kind, and which of them are bad (None: none of them); those become null.
+
+    >>> convert(pa.array(["1", "x", " 2 ", ""]), "number")[0].to_pylist()
+    [1.0, None, 2.0, None]
+    """
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if values.type == TYPES[kind]:
+        return values, None
+    try:
+        if not _is_text(values.type) or kind == TEXT:
+            return pc.cast(values, TYPES[kind], safe=kind == INTEGER), None
+    except pa.ArrowInvalid:
+        pass
+    text = pc.utf8_trim_whitespace(pc.cast(values, pa.string()))
+    missing = _is_missing(text)
+    if kind == BOOLEAN:
+        fits = pc.is_in(text, value_set=pa.array(TRUE + FALSE))
+        good = pc.if_else(fits, pc.is_in(text, value_set=pa.array(TRUE)), None)
+    else:
+        fits = pc.fill_null(pc.match_substring_regex(text, _INTEGER if kind == INTEGER else _NUMBER), False)
+        good = pc.cast(pc.if_else(fits, text, None), TYPES[kind])
+    return good, pc.and_not(pc.invert(fits), missing)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)

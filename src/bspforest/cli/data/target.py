@@ -1,0 +1,100 @@
+"""The column to predict: the task it stands for, and its values as labels."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import CommandError, UsageError
+from .arrow import pa, pc
+from .columns import BOOLEAN, DATE, INTEGER, NUMBER, TEXT, TYPES, convert
+
+FEW = 20  # different whole numbers in the first rows, up to which they are taken for classes
+
+
+@dataclass
+class Target:
+    """The target's name and kind, and for classification its classes, sorted."""
+
+    name: str
+    kind: str
+    task: str
+    classes: list[Any] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """All there is to know, for JSON."""
+        return {"name": self.name, "kind": self.kind, "task": self.task, "classes": self.classes}
+
+    @property
+    def names(self) -> np.ndarray:
+        """The classes as an array."""
+        return np.array(self.classes)
+
+    @property
+    def has_fractions(self) -> bool:
+        """Whether some class is a number that is not whole: estimators take such labels for those of a regression."""
+        return self.kind == NUMBER and any(value % 1 for value in self.classes or ())
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The classes as the saved forest knows them: as they are, or by their index."""
+        return np.arange(len(self.names)) if self.has_fractions else self.names
+
+    def encode(self, values: pa.Array) -> tuple[np.ndarray, np.ndarray | None]:
+        """Numbers or indices of classes, and which rows are of no use (None: none of them)."""
+        if self.task == "regression":
+            numbers = pc.cast(values, pa.float64()).to_numpy(zero_copy_only=False)
+            bad = ~np.isfinite(numbers)
+            return numbers, bad if bad.any() else None
+        assert self.classes is not None
+        found = pc.index_in(values, value_set=pa.array(self.classes, TYPES[self.kind]))
+        codes = pc.fill_null(found, 0).to_numpy(zero_copy_only=False)
+        bad = pc.is_null(found).to_numpy(zero_copy_only=False)
+        return codes, bad if bad.any() else None
+
+    def explain(self, value: Any) -> str:
+        """Why a value is of no use."""
+        if value is None or value != value or value == "":
+            return f"no value in the target {self.name!r}"
+        if isinstance(value, float) and math.isinf(value):
+            return f"{value!r} in the target {self.name!r} is not finite"
+        shown = ", ".join(map(str, (self.classes or [])[:8])) + (", ..." if len(self.classes or []) > 8 else "")
+        return f"a new class, {value!r}, in the target {self.name!r}; known are {shown}. --classes names all in advance"
+
+
+def make_target(name: str, kind: str, first: pa.Array, task: str | None) -> tuple[Target, str]:
+    """The target without its classes, and why this task."""
+    if kind == DATE:
+        raise CommandError(f"the target {name!r} holds dates or times: numbers, booleans or text are expected")
+    if kind in (TEXT, BOOLEAN):
+        if task == "regression":
+            raise UsageError(f"--task regression needs a target that holds numbers, and {name!r} holds {kind}")
+        return Target(name, kind, "classification"), f"{name!r} holds {'text' if kind == TEXT else 'booleans'}"
+    values = convert(first, kind)[0]
+    distinct = len(pc.drop_null(pc.unique(values)))
+    if kind == NUMBER:
+        if task == "classification":
+            return Target(name, kind, "classification"), "as given"
+        return Target(name, kind, "regression"), "as given" if task else f"{name!r} holds numbers"
+    why = f"{name!r} holds {distinct} different whole numbers"
+    chosen = task or ("classification" if distinct <= FEW else "regression")
+    return Target(name, INTEGER if chosen == "classification" else NUMBER, chosen), "as given" if task else why
+
+
+def parse_classes(target: Target, given: str) -> list[Any]:
+    """The classes named by ``--classes``."""
+    values, bad = convert(pa.array([value.strip() for value in given.split(",")]), target.kind)
+    if (bad is not None and pc.any(bad).as_py()) or values.null_count:
+        raise UsageError(f"--classes {given}: the target {target.name!r} holds {target.kind}s")
+    return sort_classes(values)
+
+
+def sort_classes(values: pa.Array) -> list[Any]:
+    """All different values, sorted as NumPy sorts them; without what stands for no value, and infinite numbers."""
+    if pa.types.is_floating(values.type):
+        values = values.filter(pc.is_finite(values))
+    found = [value for value in pc.drop_null(pc.unique(values)).to_pylist() if value != ""]
+    return np.unique(np.array(found)).tolist() if found else []

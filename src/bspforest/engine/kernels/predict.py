@@ -1,0 +1,135 @@
+"""Reading a forest: the leaf of a point, what the leaves of all trees say of it, and a tree as plain arrays."""
+
+from __future__ import annotations
+
+from ..arrays import NOTHING
+from .jit import entry, inlined
+from .nodes import scale_row
+from .traverse import walk_rows, walk_trees
+
+
+@inlined
+def add_leaf(n_classes, values, hard, out):
+    """Add what a leaf with label statistics ``values`` says to ``out``.
+
+    Classes: its class frequencies, or a vote for its most frequent class; the last place counts trees. Regression:
+    mean, variance, square of the mean, 1, with means about ``out[4]``, that of the first tree, so that squares do not
+    cancel. A leaf without weight says nothing.
+    """
+    if n_classes == 0:
+        if values[0] > 0.0:
+            if out[3] == 0.0:
+                out[4] = values[1]
+            gap = values[1] - out[4]
+            out[0] += gap
+            out[1] += values[2] / values[0]
+            out[2] += gap * gap
+            out[3] += 1.0
+        return
+    total = 0.0
+    best = 0
+    for c in range(n_classes):
+        total += values[c]
+        if values[c] > values[best]:
+            best = c
+    if total > 0.0:
+        out[n_classes] += 1.0
+        if hard:
+            out[best] += 1.0
+        else:
+            for c in range(n_classes):
+                out[c] += values[c] / total
+
+
+@entry
+def sum_leaves(forest, X, start, end, hard, out, rows, found, lanes):
+    """Sum over the trees, for rows ``start`` to ``end`` of ``X``, what `add_leaf` says. The trees hold points.
+
+    ``rows``, ``found`` and ``lanes`` are scratch space: for some rows, for as many leaves (or trees), for `walk_rows`.
+    """
+    n_trees = forest.state.shape[0]
+    if end - start == 1:
+        scale_row(X[start], forest.scaling, rows[0])
+        walk_trees(forest, rows[0], found)
+        for m in range(n_trees):
+            add_leaf(forest.n_classes, forest.values[m, found[m]], hard, out[start])
+        return
+    for block in range(start, end, rows.shape[0]):
+        n = min(rows.shape[0], end - block)
+        for s in range(n):
+            scale_row(X[block + s], forest.scaling, rows[s])
+        for m in range(n_trees):
+            walk_rows(forest, m, rows, n, found, lanes)
+            values = forest.values[m]
+            for s in range(n):
+                add_leaf(forest.n_classes, values[found[s]], hard, out[block + s])
+
+
+@entry
+def find_all_leaves(forest, X, start, end, out, rows, found, lanes):
+    """The leaf of each row in each tree, into ``out[row, tree]``; the rest is scratch space as in `sum_leaves`."""
+    for block in range(start, end, rows.shape[0]):
+        n = min(rows.shape[0], end - block)
+        for s in range(n):
+            scale_row(X[block + s], forest.scaling, rows[s])
+        for m in range(forest.state.shape[0]):
+            walk_rows(forest, m, rows, n, found, lanes)
+            for s in range(n):
+                out[block + s, m] = found[s]
+
+
+@entry
+def list_points(records, links, labels, leaves, out_slots, out_shares, starts):
+    """The points of one leaf in each tree of several rows: ``leaves[row, tree]``. The first three are a forest's.
+
+    Fills, from ``starts[row]`` on, the points and their shares of the leaf's weight. With empty ``out_slots`` it only counts:
+    ``starts[row + 1]`` becomes the number of points of row ``row``.
+    """
+    count = out_slots.shape[0] == 0
+    for s in range(leaves.shape[0]):
+        n = 0
+        at = starts[s]
+        for m in range(leaves.shape[1]):
+            leaf = records[m, leaves[s, m]]
+            if count:
+                n += leaf.n_points
+                continue
+            slot = leaf.last
+            total = 0.0
+            for _ in range(leaf.n_points):
+                total += labels[slot, 1]
+                slot = links[m, slot]
+            for _ in range(leaf.n_points):
+                out_slots[at] = slot
+                out_shares[at] = labels[slot, 1] / total if total > 0.0 else 0.0
+                at += 1
+                slot = links[m, slot]
+        if count:
+            starts[s + 1] = n
+
+
+@entry
+def number_nodes(cuts, root, nodes, parents, depths):
+    """Number the nodes of a tree from the root, parents first, left before right; how many there are.
+
+    ``nodes`` receives their references (a pending leaf's is that of its cut), ``parents`` the numbers of their parents.
+    """
+    if root == NOTHING:
+        return 0
+    n = 1
+    nodes[0] = root
+    parents[0] = -1
+    depths[0] = 0
+    done = 0
+    # Breadth first needs no stack: what is numbered but not yet done is the queue.
+    while done < n:
+        v = nodes[done]
+        if v >= 0 and cuts[v].right != NOTHING:
+            nodes[n] = cuts[v].left
+            nodes[n + 1] = cuts[v].right
+            for c in range(2):
+                parents[n + c] = done
+                depths[n + c] = depths[done] + 1
+            n += 2
+        done += 1
+    return n

@@ -1,0 +1,145 @@
+"""A tree of a fitted forest as plain arrays, in the style of scikit-learn's ``tree_``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from .arrays import ISOTROPIC, NOTHING, PAIRS
+from .forest import OnlineForest
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array
+
+
+class TreeView:
+    """A tree, as it was when the view was taken. All arrays are read-only, one entry a node; node 0 is the root.
+
+    A row of the held data is left of the cut of node ``v`` if ``x[cut_dims[v]] @ cut_normal[v] <= cut_offset[v]``, in the units
+    of the features.
+
+    Attributes
+    ----------
+    children_left, children_right, parent : ndarray of int
+        -1 where there is none.
+    cut_dims : ndarray of shape (n_nodes, k)
+        The features the cut uses: k is 2 for pairs, 1 for axes, all features for isotropic cuts. -1 for leaves.
+    cut_normal : ndarray of shape (n_nodes, k)
+    cut_offset : ndarray of shape (n_nodes,)
+        NaN for leaves.
+    time : ndarray of shape (n_nodes,)
+        When the node is cut. For a leaf, when it would be: always later than the budget, infinite if not known.
+    n_points : ndarray of int
+    value : ndarray
+        Regression: the weighted mean label. Classification: the weight of each class, of shape (n_nodes, n_classes).
+    n_nodes, n_leaves, max_depth : int
+    """
+
+    def __init__(self, forest: OnlineForest, m: int) -> None:
+        arrays = forest.arrays
+        nodes, parents, depths = forest.number_nodes(m)
+        cuts = arrays.cuts[m]
+        held = np.maximum(nodes, 0)
+        pending = (nodes >= 0) & (cuts["right"][held] == NOTHING)
+        is_cut = (nodes >= 0) & ~pending
+        leaf = np.where(pending, ~cuts["left"][held].astype(np.int64), ~nodes)
+        self.n_nodes = len(nodes)
+        self.n_leaves = int((~is_cut).sum())
+        self.max_depth = int(depths.max(initial=0))
+        self.parent = _read_only(parents)
+        self.children_left = np.full(len(nodes), -1)
+        self.children_right = np.full(len(nodes), -1)
+        children = np.arange(1, len(nodes))
+        self.children_left[parents[1::2]] = children[::2]
+        self.children_right[parents[2::2]] = children[1::2]
+        _read_only(self.children_left)
+        _read_only(self.children_right)
+        self.time = _read_only(np.where(nodes >= 0, cuts["time"][held], np.inf))
+        self._set_cuts(arrays, m, held, is_cut)
+        leaf = np.where(is_cut, 0, leaf)
+        n_points = np.where(is_cut, 0, arrays.leaves[m]["n_points"][leaf])
+        values = np.where(is_cut[:, None], 0.0, arrays.values[m][leaf])
+        if not arrays.n_classes:
+            values = np.stack([values[:, 0], values[:, 0] * values[:, 1]], axis=1)
+        for v in range(self.max_depth, 0, -1):  # a level of the tree at a time, from below
+            level = np.flatnonzero(depths == v)
+            np.add.at(n_points, parents[level], n_points[level])
+            np.add.at(values, parents[level], values[level])
+        self.n_points = _read_only(n_points)
+        if not arrays.n_classes:
+            with np.errstate(invalid="ignore"):
+                values = values[:, 1] / values[:, 0]
+        self.value = _read_only(values)
+        self._leaf = leaf
+
+    def _set_cuts(self, arrays, m: int, held: np.ndarray, is_cut: np.ndarray) -> None:
+        cuts = arrays.cuts[m][held]
+        shift, scale = arrays.scaling
+        d = len(shift)
+        if arrays.family == ISOTROPIC:
+            dims = np.tile(np.arange(d), (len(held), 1))
+            normal = arrays.boxes[m][held, 2].astype(np.float64)
+        elif arrays.family == PAIRS and d > 1:
+            dims = np.stack([cuts["i"], cuts["j"]], axis=1).astype(np.int64)
+            normal = np.stack([cuts["a"], cuts["b"]], axis=1)
+        else:
+            dims = cuts["i"].astype(np.int64)[:, None]
+            normal = cuts["a"][:, None]
+        dims[~is_cut] = 0
+        normal = normal * scale[dims]
+        offset = cuts["p"] + np.sum(normal * shift[dims], axis=1)
+        dims[~is_cut] = -1
+        normal[~is_cut] = np.nan
+        offset[~is_cut] = np.nan
+        self.cut_dims = _read_only(dims)
+        self.cut_normal = _read_only(normal)
+        self.cut_offset = _read_only(offset)
+
+    @cached_property
+    def node_of_leaf(self) -> np.ndarray:
+        """The node that each of the kernels' leaves is; -1 for free ones."""
+        leaves = np.flatnonzero(self.children_left < 0)
+        table = np.full(int(self._leaf.max(initial=-1)) + 1, -1)
+        table[self._leaf[leaves]] = leaves
+        return _read_only(table)
+
+    def leaves_of(self, X: np.ndarray) -> np.ndarray:
+        """The leaf on whose side of every cut each row of ``X`` lies.
+
+        For the rows held it is the leaf that holds them, up to rounding: the forest works with scaled features, and these are
+        not. Elsewhere it may differ from the leaf that predicts, which reads a row at its nearest place in the box of each node.
+        """
+        at = np.zeros(len(X), dtype=np.int64)
+        for _ in range(self.max_depth):
+            moving = np.flatnonzero(self.children_left[at] >= 0)
+            v = at[moving]
+            place = np.sum(X[moving[:, None], self.cut_dims[v]] * self.cut_normal[v], axis=1)
+            at[moving] = np.where(place <= self.cut_offset[v], self.children_left[v], self.children_right[v])
+        return at
+
+    def __repr__(self) -> str:
+        return f"TreeView(n_nodes={self.n_nodes}, n_leaves={self.n_leaves}, max_depth={self.max_depth})"
+
+
+class TreeViews(Sequence):
+    """The trees of a forest; each is read when it is asked for."""
+
+    def __init__(self, forest: OnlineForest) -> None:
+        self._forest = forest
+
+    def __len__(self) -> int:
+        return self._forest.n_trees
+
+    def __getitem__(self, m):
+        if isinstance(m, slice):
+            return [self[k] for k in range(*m.indices(len(self)))]
+        if not -len(self) <= m < len(self):
+            raise IndexError(f"tree {m} of a forest of {len(self)} trees")
+        return TreeView(self._forest, m % len(self))
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} trees>"

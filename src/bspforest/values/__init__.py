@@ -1,0 +1,1 @@
+"""What a forest answers: from the statistics in its leaves to predictions."""
