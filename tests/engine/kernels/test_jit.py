@@ -16,7 +16,7 @@ from bspforest import BSPForestClassifier, BSPForestRegressor
 from bspforest.engine import precompile as _kernels
 from bspforest.engine.kernels.jit import INTEGER, Shared, shared
 
-HERE = Path(__file__).parent
+SUPPORT = Path(__file__).parents[2] / "support"
 
 
 def run_program(*arguments, cache, **environment):
@@ -32,7 +32,7 @@ def run_program(*arguments, cache, **environment):
 
 
 def run(cache, **environment):
-    shown = run_program(HERE / "small_case.py", cache=cache, **environment).stdout
+    shown = run_program(SUPPORT / "small_case.py", cache=cache, **environment).stdout
     return [[float(value) for value in line.split()] for line in shown.splitlines()]
 
 

@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from test_invariants import check
+from invariants import check
 
 from bspforest import BSPForestClassifier, BSPForestRegressor, load
 from bspforest.persistence.validation import check_fully

@@ -26,7 +26,7 @@ from experiments.__main__ import EXPERIMENTS, main
 from experiments.runner import FULL, QUICK, Job, Run, Scale, Table
 
 TINY = Scale("tiny", trees=2, repetitions=2)
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 # A run of twelve jobs that says which seeds it used. A first run never ends: from its seventh job on, jobs wait to be killed.
 SLOW_RUN = """

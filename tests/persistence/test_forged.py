@@ -21,13 +21,13 @@ from bspforest.engine.arrays import NOTHING
 from bspforest.persistence.validation import TreeCheck
 from bspforest.persistence.writer import write_image
 
-HERE = Path(__file__).parent
+SUPPORT = Path(__file__).parents[1] / "support"
 
 
 def test_damaged_and_forged_files():
     """In a process of its own, so that a crash is seen; and with a limit of memory, so that an absurd allocation is."""
     done = subprocess.run(
-        [sys.executable, "-X", "faulthandler", str(HERE / "hostile.py"), "0", "60"],
+        [sys.executable, "-X", "faulthandler", str(SUPPORT / "hostile.py"), "0", "60"],
         capture_output=True,
         text=True,
         timeout=300,

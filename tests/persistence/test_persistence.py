@@ -24,15 +24,15 @@ import pytest
 from hostile import make_forest, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from invariants import check
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from test_invariants import check
 
 import bspforest
 from bspforest import BSPForestClassifier, BSPForestRegressor, ModelFileError
 from bspforest.persistence import Saver, load_with_extra, read_header, save
 
-HERE = Path(__file__).parent
+SUPPORT = Path(__file__).parents[1] / "support"
 
 
 def stream(n, d=3, seed=0):

@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from test_invariants import check
+from invariants import check
 
 from bspforest import BSPForestRegressor
 from bspforest.engine.forest import OnlineForest, find_range

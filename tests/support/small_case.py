@@ -6,7 +6,7 @@ import sys
 
 import laws
 import numpy as np
-from test_invariants import check
+from invariants import check
 
 
 def run(cuts: str, redraw: bool, n_classes: int) -> np.ndarray:

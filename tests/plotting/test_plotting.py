@@ -480,7 +480,7 @@ def test_slice_meets_the_cuts(square):
 
 
 def test_gallery(tmp_path):
-    script = Path(__file__).parent.parent / "examples" / "gallery.py"
+    script = Path(__file__).parents[2] / "examples" / "gallery.py"
     command = [sys.executable, str(script), "--out", str(tmp_path), "--only", "slice_of_square", "--dpi", "40"]
     subprocess.run(command, capture_output=True, check=True)
     light, dark = (np.asarray(Image.open(tmp_path / f"slice_of_square{end}.png").convert("L")) for end in ("", "-dark"))

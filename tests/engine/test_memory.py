@@ -11,7 +11,7 @@ import tracemalloc
 import laws
 import numpy as np
 import pytest
-from test_invariants import check
+from invariants import check
 
 import bspforest
 from bspforest import BSPForestRegressor

@@ -1,0 +1,107 @@
+"""What must hold of every tree, checked node by node in plain Python."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bspforest.engine.arrays import ISOTROPIC, NOTHING
+
+
+def heights(arrays, m, v, Z):
+    cut = arrays.cuts[m, v]
+    if arrays.family == ISOTROPIC:
+        return Z @ arrays.boxes[m, v, 2].astype(float)
+    return cut["a"] * Z[:, cut["i"]] + cut["b"] * Z[:, cut["j"]]
+
+
+def leaf_slots(arrays, m, k):
+    slots, slot = [], arrays.leaves[m, k]["last"]
+    for _ in range(arrays.leaves[m, k]["n_points"]):
+        slot = arrays.links[m, slot]
+        slots.append(int(slot))
+    return slots
+
+
+def check_values(arrays, m, k, slots):
+    """Statistics equal a recount."""
+    y, w = arrays.labels[slots].T
+    if arrays.n_classes:
+        expected = np.bincount(y.astype(int), w, minlength=arrays.n_classes)
+    else:
+        mean = np.average(y, weights=w) if w.sum() else 0.0
+        expected = np.array([w.sum(), mean, (w * (y - mean) ** 2).sum()])
+    np.testing.assert_allclose(arrays.values[m, k], expected, rtol=1e-9, atol=1e-9)
+
+
+def check_tree(forest, m):
+    """Check tree m; how many cut records and leaves it uses."""
+    arrays = forest.arrays
+    cuts, least = arrays.cuts[m], arrays.min_split
+    with np.errstate(all="ignore"):  # places that hold no row may hold anything
+        Z = np.clip((arrays.rows - arrays.scaling[0]) * arrays.scaling[1], -1e30, 1e30)
+    used_cuts, used_leaves, due = [], [], []
+
+    def leaf(k):
+        slots = leaf_slots(arrays, m, k)
+        used_leaves.append(k)
+        check_values(arrays, m, k, slots)
+        return slots
+
+    def node(v, time):
+        if v < 0:
+            slots = leaf(~v)
+            assert 0 < len(slots) < least
+            return slots
+        used_cuts.append(v)
+        assert cuts[v]["time"] >= time, "times increase downwards"
+        if cuts[v]["right"] == NOTHING:
+            k = ~cuts[v]["left"]
+            slots = leaf(k)
+            assert len(slots) >= least
+            assert cuts[v]["time"] > forest.budget or np.isinf(cuts[v]["time"])
+            if np.isinf(cuts[v]["time"]):
+                assert arrays.leaves[m, k]["due"] < 0
+                if not arrays.redraw:
+                    assert np.ptp(Z[slots], axis=0).max() < 1e-12, "distinct points have a next cut"
+            else:
+                right = heights(arrays, m, v, Z[slots]) > cuts[v]["p"]
+                assert right.any() and not right.all(), "a pending cut parts its leaf"
+                place = arrays.leaves[m, k]["due"]
+                assert arrays.queue[m, place]["cut"] == v
+                due.append(place)
+        else:
+            assert cuts[v]["time"] <= forest.budget
+            left, right = node(cuts[v]["left"], cuts[v]["time"]), node(cuts[v]["right"], cuts[v]["time"])
+            assert (heights(arrays, m, v, Z[left]) <= cuts[v]["p"] + 1e-9).all(), "children partition their parent"
+            assert (heights(arrays, m, v, Z[right]) > cuts[v]["p"] - 1e-9).all()
+            slots = left + right
+            assert len(slots) >= least
+        low, high = arrays.boxes[m, v, :2]
+        assert (low <= Z[slots].min(axis=0)).all() and (high >= Z[slots].max(axis=0)).all(), "boxes cover"
+        np.testing.assert_allclose(low, Z[slots].min(axis=0), rtol=4e-7, err_msg="boxes are tight")
+        np.testing.assert_allclose(high, Z[slots].max(axis=0), rtol=4e-7)
+        i, j = cuts[v]["i"], cuts[v]["j"]
+        assert tuple(cuts[v][["low_i", "high_i", "low_j", "high_j"]]) == (low[i], high[i], low[j], high[j])
+        return slots
+
+    root = arrays.state[m]["root"]
+    slots = [] if root == NOTHING else node(root, 0.0)
+    assert sorted(slots) == sorted(forest.table.held_slots().tolist())
+    assert sorted(due) == list(range(arrays.state[m]["n_due"]))
+    times = arrays.queue[m, : len(due)]["time"]
+    assert all(times[(k - 1) // 2] <= times[k] for k in range(1, len(due))), "the queue is a heap"
+    # Records are in use or in the free list, once.
+    for used, head, count, table, name in (
+        (used_cuts, "free_cut", "n_cuts", cuts, "left"),
+        (used_leaves, "free_leaf", "n_leaves", arrays.leaves[m], "last"),
+    ):
+        records, free = list(used), arrays.state[m][head]
+        while free >= 0:
+            records.append(free)
+            free = table[free][name]
+        assert sorted(records) == list(range(arrays.state[m][count]))
+
+
+def check(forest):
+    for m in range(forest.n_trees):
+        check_tree(forest, m)
