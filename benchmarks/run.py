@@ -139,9 +139,9 @@ def bench_rows() -> Iterator[Row]:
     for n in (10_000, 1_000_000):
         forest = BSPForestRegressor(10, random_state=0).fit(X[:n], y[:n])
         if n == 1_000_000:
-            arrays = forest._forest.arrays
+            arrays = forest._forest.trees.arrays
             held = arrays.rows.nbytes + arrays.labels.nbytes
-            each = (forest._forest.nbytes - held) / n / 10
+            each = (forest._forest.trees.nbytes - held) / n / 10
             yield (
                 "memory of a forest of 1,000,000 rows beyond the rows, bytes a row and tree",
                 f"{each:.0f}",

@@ -10,7 +10,7 @@ import pytest
 
 from bspforest.cli.main import main
 from bspforest.cli.report import Ticker
-from bspforest.engine import precompile as _kernels
+from bspforest.engine import precompile
 from bspforest.engine.forest import OnlineForest
 
 # Counts the kernels that are compiled, or fetched from numba's cache, after the clock has started.
@@ -61,8 +61,8 @@ def test_commands_that_learn_have_everything_compiled_first(data, tmp_path, monk
         return 3
 
     learn = OnlineForest.learn
-    monkeypatch.setattr(_kernels, "are_compiled", lambda: False)
-    monkeypatch.setattr(_kernels, "compile_all", compile_all)
+    monkeypatch.setattr(precompile, "are_compiled", lambda: False)
+    monkeypatch.setattr(precompile, "compile_all", compile_all)
     monkeypatch.setattr(OnlineForest, "learn", lambda *args, **kw: (happened.append("learn"), learn(*args, **kw))[1])
     options = ["--target", "y", "--trees", "2"]
     model = ["--model", str(tmp_path / "m.bsp")]

@@ -10,7 +10,7 @@ from invariants import check
 
 from bspforest import BSPForestRegressor
 from bspforest.engine.forest import OnlineForest, find_range
-from bspforest.engine.parallel import SILENT
+from bspforest.engine.progress import SILENT
 
 rng = np.random.default_rng(0)
 X = rng.random((300, 4))
@@ -53,9 +53,9 @@ def test_a_row_by_the_short_way_is_a_row_by_the_long_way(kw):
     assert short.n_held == long.n_held
     assert short.budget == long.budget
     np.testing.assert_array_equal(short.held_labels(), long.held_labels())
-    np.testing.assert_array_equal(short.sum_leaves(X), long.sum_leaves(X))
-    alone = np.concatenate([short.sum_leaves(X[k : k + 1]) for k in range(len(X))])
-    np.testing.assert_allclose(alone, long.sum_leaves(X), rtol=1e-12)
+    np.testing.assert_array_equal(short.trees.sum_leaves(X), long.trees.sum_leaves(X))
+    alone = np.concatenate([short.trees.sum_leaves(X[k : k + 1]) for k in range(len(X))])
+    np.testing.assert_allclose(alone, long.trees.sum_leaves(X), rtol=1e-12)
 
 
 def test_a_budget_that_decreases_is_refused_for_a_single_row_too():
@@ -76,19 +76,19 @@ def test_classes_can_be_added():
         grown.learn_row(X[k], codes[k], w[k])
         whole.learn_row(X[k], codes[k], w[k])
     assert grown.n_classes == 3
-    np.testing.assert_array_equal(grown.sum_leaves(X), whole.sum_leaves(X))
+    np.testing.assert_array_equal(grown.trees.sum_leaves(X), whole.sum_leaves(X))
 
 
 def test_rows_of_any_layout_are_read_alike():
     # Compiled versions are called without a look at the types: a row in another layout must not reach them.
     forest = make_forest()
     forest.learn(X, y, w)
-    expected = forest.sum_leaves(X)
+    expected = forest.trees.sum_leaves(X)
     turned = np.asfortranarray(X)
     for k in range(20):
-        np.testing.assert_allclose(forest.sum_leaves(X[k : k + 1])[0], expected[k], rtol=1e-12)
+        np.testing.assert_allclose(forest.trees.sum_leaves(X[k : k + 1])[0], expected[k], rtol=1e-12)
         assert not turned[k : k + 1].flags.c_contiguous
-        np.testing.assert_allclose(forest.sum_leaves(turned[k : k + 1])[0], expected[k], rtol=1e-12)
+        np.testing.assert_allclose(forest.trees.sum_leaves(turned[k : k + 1])[0], expected[k], rtol=1e-12)
 
 
 def test_a_pickled_forest_learns_on():
@@ -99,7 +99,7 @@ def test_a_pickled_forest_learns_on():
     for k in range(150, 300):
         forest.learn_row(X[k], y[k], w[k])
         other.learn_row(X[k], y[k], w[k])
-    np.testing.assert_array_equal(forest.sum_leaves(X), other.sum_leaves(X))
+    np.testing.assert_array_equal(forest.trees.sum_leaves(X), other.trees.sum_leaves(X))
 
 
 def held_range(forest: OnlineForest) -> np.ndarray:
@@ -117,7 +117,7 @@ def test_a_forgotten_row_takes_its_range_with_it(redraw):
     few = np.mean([leaves_of(forest, m) for m in range(100)])
     forest.forget(np.array([300]))
     np.testing.assert_array_equal(forest._range, never._range)
-    np.testing.assert_array_equal(forest.arrays.scaling, never.arrays.scaling)
+    np.testing.assert_array_equal(forest.trees.arrays.scaling, never.arrays.scaling)
     check(forest)
     leaves = [np.mean([leaves_of(f, m) for m in range(100)]) for f in (forest, never)]
     assert few < 0.5 * leaves[1]
@@ -125,7 +125,7 @@ def test_a_forgotten_row_takes_its_range_with_it(redraw):
 
 
 def leaves_of(forest: OnlineForest, m: int) -> int:
-    nodes, _, _ = forest.number_nodes(m)
+    nodes, _, _ = forest.trees.number_nodes(m)
     return (len(nodes) + 1) // 2
 
 

@@ -45,7 +45,7 @@ def test_any_mixture(steps, cuts, d, min_split, window, grid, scale, redraw, n_c
         n_classes=n_classes,
     )
     for step, n in steps:
-        held = forest.table.held_ids()
+        held = forest.rows.held_ids()
         if step in ("learn", "one"):
             n = 1 if step == "one" else n
             X = rng.integers(0, grid, (n, d)) / grid + (rng.random() < 0.1) * 10.0  # ties, and now and then far away
@@ -56,7 +56,7 @@ def test_any_mixture(steps, cuts, d, min_split, window, grid, scale, redraw, n_c
         elif step == "oldest":
             forest.forget_oldest(min(n, len(held)))
         check(forest)
-        assert forest.n_held == len(forest.table.held_ids())
+        assert forest.n_held == len(forest.rows.held_ids())
 
 
 @pytest.mark.parametrize("cuts", laws.FAMILIES)
@@ -85,7 +85,7 @@ def test_duplicates_by_the_thousand():
     laws.learn(forest, X[1::2])
     laws.learn(forest, X[:1])
     check(forest)
-    assert forest.arrays.state["n_leaves"].max() == 3
+    assert forest.trees.arrays.state["n_leaves"].max() == 3
     forest.forget(np.arange(0, 6001, 2))
     check(forest)
 

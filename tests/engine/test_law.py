@@ -74,7 +74,7 @@ def test_pairs_in_large_sets(cuts):
     tau = 4.0
     forest = laws.make(X, N_TREES, cuts=cuts, budget=tau)
     laws.learn(forest, X)
-    leaves = forest.find_leaves(X)
+    leaves = forest.trees.find_leaves(X)
     a, b = rng.integers(0, 300, (2, 2000))
     expected = np.array([np.exp(-tau * laws.segment_rate(cuts, X[i] - X[j])) for i, j in zip(a, b, strict=True)])
     kept = (expected > 0.02) & (expected < 0.98)

@@ -97,7 +97,7 @@ def test_redrawing_without_memory(monkeypatch):
             failed += 1
         monkeypatch.undo()
         assert forest.n_held in (99, 130)
-        assert forest.table.n_slots == forest.n_held + forest.table.n_free, "no place is lost"
+        assert forest.rows.n_slots == forest.n_held + forest.rows.n_free, "no place is lost"
         check(forest)
     assert failed > 0
 
@@ -165,7 +165,7 @@ def test_building_where_little_can_be_reserved(monkeypatch):
     for n_threads in (1, 3):
         forests = [laws.make(X, 4, budget=100.0) for _ in range(2)]
         for forest in forests:
-            forest.n_threads = n_threads
+            forest.trees.n_threads = n_threads
         laws.learn(forests[0], X)
         monkeypatch.setattr(layout, "reserve_nodes", refuse)
         laws.learn(forests[1], X)
@@ -267,7 +267,7 @@ for spare in range(0, 30):
         failed += 1
     finally:
         resource.setrlimit(resource.RLIMIT_AS, limits)
-    for array in forest._forest.arrays:
+    for array in forest._forest.trees.arrays:
         if isinstance(array, np.ndarray):
             start, owner = array.ctypes.data, array.base
             assert owner.ctypes.data <= start and start + array.nbytes <= owner.ctypes.data + owner.nbytes
@@ -325,7 +325,7 @@ def test_without_threads(monkeypatch):
         start(thread)
 
     for forest, fails in zip(forests, (False, True), strict=True):
-        forest.n_threads = 4
+        forest.trees.n_threads = 4
         if fails:
             monkeypatch.setattr(threading.Thread, "start", fail_later)
         laws.learn(forest, X[:4_000])

@@ -366,7 +366,7 @@ def test_redrawing_knows_the_whole_range():
     """Many trees learn in blocks; the range is that of all rows given to fit. Shown to fail: with that of the first block."""
     rows = np.linspace(0, 1, 300)[:, None] ** 4
     forest = regressor(n_estimators=5000, refinement="redraw", budget=1e-9).fit(rows, rows[:, 0])
-    np.testing.assert_array_equal(forest._forest.arrays.scaling, [[0.0], [1.0]])
+    np.testing.assert_array_equal(forest._forest.trees.arrays.scaling, [[0.0], [1.0]])
 
 
 def test_empty_chunks_and_single_rows():
@@ -397,7 +397,7 @@ def test_ranges_that_overflow(again, tmp_path):
     forest.partial_fit(column(0.0), [2]).forget([0, 1])
     forest = again(forest, tmp_path / "m")
     forest.partial_fit(column(7e307, -7e307), [3, 4])  # the range went with the rows forgotten
-    assert forest.n_samples_ == 3 and forest._forest.arrays.scaling[1, 0] > 0
+    assert forest.n_samples_ == 3 and forest._forest.trees.arrays.scaling[1, 0] > 0
     again(forest, tmp_path / "m")
 
 
@@ -409,7 +409,7 @@ def test_columns_of_any_range(cuts, scale):
     forest = regressor(cuts=cuts, n_estimators=30).fit(rows[:40], y[:40]).partial_fit(rows[40:], y[40:])
     assert np.isfinite(forest.predict(rows)).all()
     if scale > 1e-308:  # the range does not matter
-        np.testing.assert_allclose(forest._forest.arrays.scaling[1] * np.ptp(rows[:40], axis=0), 1)
+        np.testing.assert_allclose(forest._forest.trees.arrays.scaling[1] * np.ptp(rows[:40], axis=0), 1)
     far = rows.copy()
     far[:, 1] = 1e307  # beyond all that was seen
     assert np.isfinite(forest.partial_fit(far, y).predict(far)).all()

@@ -222,12 +222,12 @@ def test_window():
 def test_range_follows_the_stream():
     forest = regressor().fit(X[:100], y[:100])
     forest.partial_fit(X[100:150] * 1000, y[100:150])
-    np.testing.assert_allclose(forest._forest.arrays.scaling[1], 1 / np.ptp(X[:100], axis=0))  # not doubled yet
+    np.testing.assert_allclose(forest._forest.trees.arrays.scaling[1], 1 / np.ptp(X[:100], axis=0))  # not doubled yet
     forest.partial_fit(X[150:200] * 1000, y[150:200])
     held = np.concatenate([X[:100], X[100:200] * 1000])
-    np.testing.assert_allclose(forest._forest.arrays.scaling[1], 1 / np.ptp(held, axis=0))
+    np.testing.assert_allclose(forest._forest.trees.arrays.scaling[1], 1 / np.ptp(held, axis=0))
     fixed = regressor(scaling=(np.zeros(5), np.full(5, 2.0))).fit(X[:100], y[:100])
-    np.testing.assert_allclose(fixed._forest.arrays.scaling, [[0.0] * 5, [0.5] * 5])
+    np.testing.assert_allclose(fixed._forest.trees.arrays.scaling, [[0.0] * 5, [0.5] * 5])
 
 
 def test_budgets():

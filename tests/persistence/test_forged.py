@@ -147,8 +147,8 @@ def test_forgeries_with_right_checksums(tmp_path, name):
 CHANGES = {
     "a row": lambda forest: forest.partial_fit([[0.5, 0.5, 0.5]], [1.0]),
     "rows": lambda forest: forest.partial_fit(np.full((20, 3), 0.5), np.ones(20)),
-    "forget": lambda forest: forest.forget(forest._forest.table.held_ids()[:1]),
-    "forget all": lambda forest: forest.forget(forest._forest.table.held_ids()),
+    "forget": lambda forest: forest.forget(forest._forest.rows.held_ids()[:1]),
+    "forget all": lambda forest: forest.forget(forest._forest.rows.held_ids()),
     "a copy": lambda forest: pickle.loads(pickle.dumps(forest)).partial_fit([[0.5, 0.5, 0.5]], [1.0]),
 }
 
@@ -175,9 +175,9 @@ def test_forgeries_anywhere_in_a_large_tree():
     """Points are tested a thousand at a time: whatever the walk is at by then, what they show is told."""
     rng = np.random.default_rng(0)
     forest = bspforest.BSPForestRegressor(1, random_state=0).fit(rng.random((20_000, 3)), rng.random(20_000))._forest
-    check, cuts = TreeCheck(forest), forest.arrays.cuts[0]
+    check, cuts = TreeCheck(forest), forest.trees.arrays.cuts[0]
     check.check(0, fully=True)
-    parted = np.flatnonzero(cuts["right"][: forest.arrays.state["n_cuts"][0]] != NOTHING)
+    parted = np.flatnonzero(cuts["right"][: forest.trees.arrays.state["n_cuts"][0]] != NOTHING)
     for v in rng.choice(parted, 200, replace=False):
         before = cuts["p"][v]
         cuts["p"][v] = rng.choice([-9.0, 9.0])

@@ -48,7 +48,7 @@ def round_trip(forest, tmp_path):
 def assert_same(a, b):
     assert same(a, b)
     assert a._forest.budget == b._forest.budget
-    assert a._forest.table.held_ids().tolist() == b._forest.table.held_ids().tolist()
+    assert a._forest.rows.held_ids().tolist() == b._forest.rows.held_ids().tolist()
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ def test_load_and_continue_equals_continue(
     def run(forest, steps, rng):
         for step, n in steps:
             if step == "forget":
-                held = forest._forest.table.held_ids()
+                held = forest._forest.rows.held_ids()
                 forest.forget(rng.choice(held, min(n, len(held)), replace=False))
                 continue
             n = 1 if step == "one" else n
@@ -209,7 +209,7 @@ def test_pickle_and_skops(kind):
     forest.partial_fit(X, y)
     for copy in copies:
         # Other types would have numba compile every kernel again.
-        for ours, theirs in zip(forest._forest.arrays, copy._forest.arrays, strict=True):
+        for ours, theirs in zip(forest._forest.trees.arrays, copy._forest.trees.arrays, strict=True):
             assert numba.typeof(ours) == numba.typeof(theirs)
         assert_same(copy.partial_fit(X, y), forest)
 

@@ -253,7 +253,7 @@ def test_a_window_holds_the_latest_rows_in_flat_memory():
 
 def test_memory_is_counted_once():
     model = learn(BSPForestRegressor(seed=0), rows)
-    least = sum(a.nbytes for a in model._forest.arrays if isinstance(a, np.ndarray))
+    least = sum(a.nbytes for a in model._forest.trees.arrays if isinstance(a, np.ndarray))
     assert least < model._raw_memory_usage < 1.1 * least + 20_000
     assert pickle.loads(pickle.dumps(model))._raw_memory_usage == pytest.approx(model._raw_memory_usage, rel=0.1)
     assert model._memory_usage.endswith("KiB")

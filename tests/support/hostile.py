@@ -88,10 +88,10 @@ def use_up(forest) -> None:
         ask(forest, X)
         forest.partial_fit(X, y[rng.integers(0, len(y), n)])
     for _ in range(4):
-        held = forest._forest.table.held_ids()
+        held = forest._forest.rows.held_ids()
         forest.forget(rng.permutation(held)[: len(held) // 2])
         forest.partial_fit(rng.random((2, d)), y[:2])
-    forest.forget(forest._forest.table.held_ids())
+    forest.forget(forest._forest.rows.held_ids())
 
 
 class Judge:

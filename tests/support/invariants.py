@@ -35,7 +35,7 @@ def check_values(arrays, m, k, slots):
 
 def check_tree(forest, m):
     """Check tree m; how many cut records and leaves it uses."""
-    arrays = forest.arrays
+    arrays = forest.trees.arrays
     cuts, least = arrays.cuts[m], arrays.min_split
     with np.errstate(all="ignore"):  # places that hold no row may hold anything
         Z = np.clip((arrays.rows - arrays.scaling[0]) * arrays.scaling[1], -1e30, 1e30)
@@ -86,7 +86,7 @@ def check_tree(forest, m):
 
     root = arrays.state[m]["root"]
     slots = [] if root == NOTHING else node(root, 0.0)
-    assert sorted(slots) == sorted(forest.table.held_slots().tolist())
+    assert sorted(slots) == sorted(forest.rows.held_slots().tolist())
     assert sorted(due) == list(range(arrays.state[m]["n_due"]))
     times = arrays.queue[m, : len(due)]["time"]
     assert all(times[(k - 1) // 2] <= times[k] for k in range(1, len(due))), "the queue is a heap"
@@ -103,5 +103,5 @@ def check_tree(forest, m):
 
 
 def check(forest):
-    for m in range(forest.n_trees):
+    for m in range(forest.trees.n_trees):
         check_tree(forest, m)

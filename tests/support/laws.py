@@ -119,26 +119,26 @@ def range_of_rows(n: int) -> np.ndarray:
 
 
 def root_times(forest: OnlineForest) -> np.ndarray:
-    roots = forest.arrays.state["root"]
+    roots = forest.trees.arrays.state["root"]
     assert (roots >= 0).all()
-    return forest.arrays.cuts["time"][np.arange(len(roots)), roots]
+    return forest.trees.arrays.cuts["time"][np.arange(len(roots)), roots]
 
 
 def together(forest: OnlineForest, X: np.ndarray) -> np.ndarray:
     """How often each pair of rows shares a leaf."""
-    leaves = forest.find_leaves(np.ascontiguousarray(X))
+    leaves = forest.trees.find_leaves(np.ascontiguousarray(X))
     return (leaves[:, None, :] == leaves[None, :, :]).mean(axis=2)
 
 
 def shapes(forest: OnlineForest) -> dict[str, np.ndarray]:
     """Of each tree: number of leaves, depth, largest leaf, number of leaves with one point."""
     table: dict[str, list] = {"leaves": [], "depth": [], "largest": [], "single": []}
-    for m in range(forest.n_trees):
-        nodes, _, depths = forest.number_nodes(m)
-        cuts = forest.arrays.cuts[m]
+    for m in range(forest.trees.n_trees):
+        nodes, _, depths = forest.trees.number_nodes(m)
+        cuts = forest.trees.arrays.cuts[m]
         pending = nodes[(nodes >= 0) & (cuts["right"][np.maximum(nodes, 0)] == NOTHING)]
         leaves = np.concatenate([~nodes[nodes < 0], ~cuts["left"][pending]]).astype(int)
-        sizes = forest.arrays.leaves[m]["n_points"][leaves]
+        sizes = forest.trees.arrays.leaves[m]["n_points"][leaves]
         table["leaves"].append(len(leaves))
         table["depth"].append(depths.max())
         table["largest"].append(sizes.max())

@@ -21,9 +21,9 @@ def run(cuts: str, redraw: bool, n_classes: int) -> np.ndarray:
     forest.forget(np.array([3, 60, 17, 18, 19, 20, 44]))
     forest.learn(X[61:] * 3, y[61:], np.ones(9))
     check(forest)
-    sums = forest.sum_leaves(X), forest.sum_leaves(X[:1]), forest.sum_leaves(X, hard=True)
-    leaves = forest.find_leaves(X)
-    points = [part for row in forest.leaf_points(leaves[:5]) for part in row]
+    sums = forest.trees.sum_leaves(X), forest.trees.sum_leaves(X[:1]), forest.trees.sum_leaves(X, hard=True)
+    leaves = forest.trees.find_leaves(X)
+    points = [part for row in forest.trees.leaf_points(leaves[:5]) for part in row]
     return np.concatenate([np.ravel(part) for part in (*sums, leaves, *points)])
 
 

@@ -80,7 +80,7 @@ STATE = record(
 )
 
 
-class Forest(NamedTuple):
+class ForestArrays(NamedTuple):
     """All trees, as the kernels see them. The shapes: M trees, C rows held at most, d features, K label statistics."""
 
     family: int
@@ -99,8 +99,8 @@ class Forest(NamedTuple):
     scaling: np.ndarray  # (2, d) scaled coordinate = (x - scaling[0]) * scaling[1]
 
 
-class Tree(NamedTuple):
-    """One tree of a `Forest`: the same fields without the first axis; ``state`` keeps it, to be written through."""
+class TreeArrays(NamedTuple):
+    """One tree of a `ForestArrays`: the same fields without the first axis; ``state`` keeps it, to be written through."""
 
     family: int
     min_split: int
@@ -118,7 +118,7 @@ class Tree(NamedTuple):
     scaling: np.ndarray
 
 
-class Work(NamedTuple):
+class Scratch(NamedTuple):
     """Scratch space of one thread. No 64 bytes that one cache line holds are another's too: threads that write to the same line wait for each other."""
 
     state: np.ndarray  # (1,) STATE, of the tree being built
@@ -156,7 +156,7 @@ TREES = 16
 PATH = 40
 
 
-def align(forest: Forest) -> Forest:
+def align(forest: ForestArrays) -> ForestArrays:
     """The forest with all its arrays beginning at cache lines and its records aligned, as elsewhere they may not be.
 
     Files forget both. To numba records that are not aligned are of another type, for which it would compile everything again.
@@ -175,9 +175,9 @@ def align(forest: Forest) -> Forest:
     return forest._replace(**changed)
 
 
-def make_work(n_rows: int, n_features: int, n_cuts: int) -> Work:
+def make_scratch(n_rows: int, n_features: int, n_cuts: int) -> Scratch:
     """Scratch space for sets of up to ``n_rows`` rows in trees of up to ``n_cuts`` cuts."""
-    return Work(
+    return Scratch(
         state=empty((1,), STATE),
         rows=empty((n_rows, n_features), np.float64),
         slots=empty((n_rows,), np.int32),
@@ -214,12 +214,12 @@ def empty_state(streams: np.ndarray) -> np.ndarray:
 
 def allocate(
     *, family: int, min_split: int, redraw: bool, n_classes: int, n_features: int, streams: np.ndarray
-) -> Forest:
+) -> ForestArrays:
     """A forest of empty trees that hold no rows, one tree for each row of ``streams``."""
     n_trees = len(streams)
     n_values = n_classes or 3
     n_bounds = 3 if family == ISOTROPIC else 2
-    return Forest(
+    return ForestArrays(
         family=family,
         min_split=min_split,
         redraw=int(redraw),
@@ -238,23 +238,23 @@ def allocate(
 
 
 @cache
-def example_forest() -> Forest:
+def example_forest() -> ForestArrays:
     """A forest of one tree, for the types of its arrays: those of all forests are the same."""
     streams = np.zeros((1, 4), np.uint64)
     return allocate(family=PAIRS, min_split=2, redraw=False, n_classes=0, n_features=1, streams=streams)
 
 
-def example_tree() -> Tree:
+def example_tree() -> TreeArrays:
     forest = example_forest()
-    own: dict[str, Any] = {name: getattr(forest, name)[0] for name in Forest._fields[5:11]}
-    return Tree(*forest)._replace(state=forest.state[:1], **own)
+    own: dict[str, Any] = {name: getattr(forest, name)[0] for name in ForestArrays._fields[5:11]}
+    return TreeArrays(*forest)._replace(state=forest.state[:1], **own)
 
 
-def example_work() -> Work:
-    return make_work(1, 1, 1)
+def example_scratch() -> Scratch:
+    return make_scratch(1, 1, 1)
 
 
-def resize_cuts(forest: Forest, capacity: int) -> Iterator[Forest]:
+def resize_cuts(forest: ForestArrays, capacity: int) -> Iterator[ForestArrays]:
     """Room for ``capacity`` cut nodes in each tree.
 
     This, `resize_leaves` and `resize_held` yield the forest after each array, because the array that was there is no longer valid,
@@ -264,12 +264,12 @@ def resize_cuts(forest: Forest, capacity: int) -> Iterator[Forest]:
     return _resize(forest, boxes=capacity, cuts=capacity)
 
 
-def resize_leaves(forest: Forest, capacity: int) -> Iterator[Forest]:
+def resize_leaves(forest: ForestArrays, capacity: int) -> Iterator[ForestArrays]:
     """Room for ``capacity`` leaves in each tree."""
     return _resize(forest, values=capacity, leaves=capacity)
 
 
-def reserve_nodes(forest: Forest, capacity: int) -> Forest:
+def reserve_nodes(forest: ForestArrays, capacity: int) -> ForestArrays:
     """Room for ``capacity`` cuts and leaves in each tree, in place of those that are there."""
     names = ("cuts", "boxes", "leaves", "values")
     arrays = {name: getattr(forest, name) for name in names}
@@ -279,7 +279,7 @@ def reserve_nodes(forest: Forest, capacity: int) -> Forest:
     return forest._replace(**changed)
 
 
-def cut_down_nodes(forest: Forest, n_cuts: int, n_leaves: int, kept: int) -> Iterator[Forest]:
+def cut_down_nodes(forest: ForestArrays, n_cuts: int, n_leaves: int, kept: int) -> Iterator[ForestArrays]:
     """Room for so many cuts and leaves in each tree, of more, without copying; the first ``kept`` trees are kept."""
     for name, capacity in (("cuts", n_cuts), ("boxes", n_cuts), ("leaves", n_leaves), ("values", n_leaves)):
         if capacity < getattr(forest, name).shape[1]:
@@ -288,13 +288,13 @@ def cut_down_nodes(forest: Forest, n_cuts: int, n_leaves: int, kept: int) -> Ite
             yield forest
 
 
-def resize_held(forest: Forest, capacity: int) -> Iterator[Forest]:
+def resize_held(forest: ForestArrays, capacity: int) -> Iterator[ForestArrays]:
     """Room to hold ``capacity`` rows. A pending leaf has ``min_split`` of them at least, so the queue is bounded too."""
     queue = capacity // forest.min_split + 1
     return _resize(forest, queue=queue, labels=capacity, links=capacity, rows=capacity)
 
 
-def _resize(forest: Forest, **capacities: int) -> Iterator[Forest]:
+def _resize(forest: ForestArrays, **capacities: int) -> Iterator[ForestArrays]:
     for name, capacity in capacities.items():
         resize = resize_rows if name in ("rows", "labels") else resize_trees
         changed: dict[str, Any] = {name: resize(getattr(forest, name), capacity)}

@@ -1,7 +1,7 @@
-"""The trees of a forest: the kernels run on all of them, in threads, with room made before they need it.
+"""All trees of a forest: their arrays, the room in them, and the threads that run kernels on them.
 
-Rows are known by their slots here. Which rows are held, how large the budget is and how features are scaled is for
-`bspforest.engine.forest.OnlineForest` to say.
+Rows are known by their slots here. Which rows are held, with which budget and scaling, is decided by
+`bspforest.engine.forest.OnlineForest`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from typing import Any
 import numpy as np
 
 from . import arrays as layout
-from .arrays import Forest, Work
+from .arrays import ForestArrays, Scratch
+from .interrupts import defer_interrupts
 from .kernels.build import build_trees
 from .kernels.forget import forget_rows
 from .kernels.insert import learn_rows
 from .kernels.jit import resolve
 from .kernels.predict import find_all_leaves, list_points, number_nodes, sum_leaves
-from .parallel import SILENT, WORTH_THREADS, Progress, run_parts, undivided
+from .parallel import WORTH_THREADS, run_parts
+from .progress import SILENT, Progress
 
 # Trees of less than this many bytes in all grow by half, larger ones by a quarter.
 SMALL = 2**28
@@ -47,13 +49,13 @@ def to_read(X: np.ndarray) -> np.ndarray:
     return view
 
 
-class Trees:
-    """Trees as arrays, to be built, to be given points or have them taken, and to be asked."""
+class TreeEnsemble:
+    """The trees of a forest as arrays: build them, insert and remove points, read them."""
 
-    def __init__(self, arrays: Forest) -> None:
+    def __init__(self, arrays: ForestArrays) -> None:
         self.arrays = arrays
         self.n_threads = 1
-        self._work: list[Work] = []
+        self._work: list[Scratch] = []
         self._resolved: dict[str, Callable] = {}
 
     @property
@@ -86,12 +88,12 @@ class Trees:
     # ------------------------------------------------------------------------------------------------------------------
     # Room
 
-    def _adopt(self, steps: Iterator[Forest]) -> None:
+    def _adopt(self, steps: Iterator[ForestArrays]) -> None:
         """Take over arrays that are replaced one after another."""
         for arrays in steps:
             self.arrays = arrays
 
-    def _make_room(self, n_slots: int, *, spare: bool) -> None:
+    def make_room(self, n_slots: int, *, spare: bool) -> None:
         """Room for rows in ``n_slots`` slots, and, if ``spare``, for some to come."""
         room = len(self.arrays.rows)
         if n_slots > room:
@@ -112,14 +114,14 @@ class Trees:
     def _enlarge(self, room: int) -> int:
         return int((1.5 if self.nbytes < SMALL else 1.25) * room)
 
-    def _scratch(self, k: int, n_rows: int) -> Work:
+    def _scratch(self, k: int, n_rows: int) -> Scratch:
         """Scratch space number k, for sets of ``n_rows`` rows."""
         while len(self._work) <= k:
-            self._work.append(layout.make_work(1, self.n_features, 1))
+            self._work.append(layout.make_scratch(1, self.n_features, 1))
         work = self._work[k]
         if len(work.rows) < n_rows or len(work.path) < self.arrays.cuts.shape[1] + 2:
             n_rows = max(n_rows, min(len(work.rows), 1024))
-            work = self._work[k] = layout.make_work(n_rows, self.n_features, self.arrays.cuts.shape[1])
+            work = self._work[k] = layout.make_scratch(n_rows, self.n_features, self.arrays.cuts.shape[1])
         return work
 
     # ------------------------------------------------------------------------------------------------------------------
@@ -160,7 +162,7 @@ class Trees:
         """No leaf without a pending cut has as many points."""
         return min(self.arrays.min_split, len(self.arrays.rows) + 1)
 
-    def _insert(self, slots: np.ndarray, budgets: np.ndarray, then: Callable[[], None] | None = None) -> None:
+    def insert(self, slots: np.ndarray, budgets: np.ndarray, then: Callable[[], None] | None = None) -> None:
         """Have all trees learn the rows in ``slots``; call ``then`` as soon as they have.
 
         If memory runs out before that, no tree has learned any of them. If it runs out after that, some pending cuts wait to be carried out until rows are learned again.
@@ -181,22 +183,22 @@ class Trees:
                 self._reserve(lacking)
             except MemoryError:
                 if then is not None and learned.any():
-                    self._remove(slots[::-1].copy(), n - learned)
+                    self.remove(slots[::-1].copy(), n - learned)
                 raise
             size = max(size, lacking)
 
-    def _remove(self, slots: np.ndarray, forgotten: np.ndarray | None = None) -> None:
+    def remove(self, slots: np.ndarray, forgotten: np.ndarray | None = None) -> None:
         """Have all trees forget the rows in ``slots``, of which they may have ``forgotten`` the first already."""
         forgotten = np.zeros(self.n_trees, dtype=np.int64) if forgotten is None else forgotten
         size = self._most_points()
         while lacking := self._for_trees(forget_rows, (size,), len(slots), slots, forgotten):
             size = max(lacking, 2 * size)
 
-    def _make_works(self, n: int) -> list[Work]:
+    def make_build_scratch(self, n: int) -> list[Scratch]:
         """Scratch space for building trees of n rows, one for each thread."""
-        return [layout.make_work(n, self.n_features, 1) for _ in range(min(self.n_threads, self.n_trees))]
+        return [layout.make_scratch(n, self.n_features, 1) for _ in range(min(self.n_threads, self.n_trees))]
 
-    def _build_all(self, slots: np.ndarray, budget: float, works: list[Work], progress: Progress) -> None:
+    def build(self, slots: np.ndarray, budget: float, works: list[Scratch], progress: Progress) -> None:
         """Build all trees afresh from the rows in ``slots``."""
         n = len(slots)
         todo = list(range(self.n_trees))
@@ -205,12 +207,12 @@ class Trees:
         while todo:
             todo = self._build_some(todo, slots, budget, works, progress)
             if todo:  # those that lacked room
-                with undivided():
+                with defer_interrupts():
                     self._adopt(layout.resize_cuts(self.arrays, int(1.2 * self.arrays.cuts.shape[1]) + 64))
                     self._adopt(layout.resize_leaves(self.arrays, int(1.2 * self.arrays.leaves.shape[1]) + 64))
 
     def _build_some(
-        self, trees: list[int], slots: np.ndarray, budget: float, works: list[Work], progress: Progress
+        self, trees: list[int], slots: np.ndarray, budget: float, works: list[Scratch], progress: Progress
     ) -> list[int]:
         """Build some trees in threads, each the next one as soon as it has time; those for which there was no room."""
         n = len(slots)
@@ -235,7 +237,7 @@ class Trees:
         parts = run_parts(build, len(works), len(works), n * len(trees), stop)
         return sorted(m for part in parts for m in part)
 
-    def _probe(self, slots: np.ndarray, budget: float, works: list[Work], progress: Progress) -> list[int]:
+    def _probe(self, slots: np.ndarray, budget: float, works: list[Scratch], progress: Progress) -> list[int]:
         """Build the first trees, one a thread, with all the room they could need; make room for the others to be like them.
 
         The trees that are still to be built. What is reserved is, on most systems, no memory yet: that comes with the pages that are
@@ -253,7 +255,7 @@ class Trees:
         progress.advance(n * k // self.n_trees)
         slack = 1.02 if n > 10_000 else 1.1
         n_cuts, n_leaves = (int(slack * self.arrays.state[name][:k].max()) + 16 for name in ("n_cuts", "n_leaves"))
-        with undivided():  # an array that has been cut down is no longer valid
+        with defer_interrupts():  # an array that has been cut down is no longer valid
             self._adopt(layout.cut_down_nodes(self.arrays, n_cuts, n_leaves, kept=k))
         return list(range(k, self.n_trees))
 
@@ -267,6 +269,11 @@ class Trees:
                 if n < FEW_NODES:
                     raise
             n //= 2
+
+    def clear(self) -> None:
+        """Empty the trees; their random streams go on."""
+        streams = [self.arrays.state[f"s{k}"] for k in range(4)]
+        self.arrays = self.arrays._replace(state=layout.empty_state(np.stack(streams, axis=1)))
 
     def add_classes(self, n: int) -> None:
         """Let n more classes occur, which no row has had so far."""

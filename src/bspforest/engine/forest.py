@@ -12,9 +12,10 @@ from contextlib import nullcontext
 import numpy as np
 
 from . import arrays as layout
-from .arrays import AXES, ISOTROPIC, PAIRS, Work
-from .ensemble import Trees
-from .parallel import SILENT, Progress, undivided
+from .arrays import AXES, ISOTROPIC, PAIRS, Scratch
+from .ensemble import TreeEnsemble
+from .interrupts import defer_interrupts
+from .progress import SILENT, Progress
 from .rows import RowTable
 
 FAMILIES = {"pairs": PAIRS, "axes": AXES, "isotropic": ISOTROPIC}
@@ -46,7 +47,7 @@ def find_range(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.vstack([low, rest]).min(axis=0), np.vstack([high, rest]).max(axis=0)
 
 
-class OnlineForest(Trees):
+class OnlineForest:
     """A forest that holds rows and can learn, forget and be asked.
 
     Parameters
@@ -84,7 +85,7 @@ class OnlineForest(Trees):
         n_trees = int(n_trees)  # numpy's whole numbers may be too small to calculate with
         window = None if window is None else int(window)
         streams = seed.generate_state(4 * n_trees, np.uint64).reshape(n_trees, 4)
-        super().__init__(
+        self.trees = TreeEnsemble(
             layout.allocate(
                 family=FAMILIES[cuts],
                 min_split=min(int(min_samples_split), MOST_ROWS),
@@ -98,31 +99,31 @@ class OnlineForest(Trees):
         self.scaling = scaling
         self.window = window
         self.budget = 0.0
-        self.table = RowTable()
+        self.rows = RowTable()
         self._range = (np.zeros(n_features), np.zeros(n_features))
         self._held_at_scaling = 0
         self._learned_since = 0
         if isinstance(scaling, tuple):
-            self.arrays.scaling[:] = spread(*scaling)
+            self.trees.arrays.scaling[:] = spread(*scaling)
 
     # ------------------------------------------------------------------------------------------------------------------
     # What it holds
 
     @property
     def n_seen(self) -> int:
-        return self.table.n_seen
+        return self.rows.n_seen
 
     @property
     def n_held(self) -> int:
-        return self.table.n_held
+        return self.rows.n_held
 
     def held_rows(self) -> np.ndarray:
         """The rows held, oldest first, as they were given."""
-        return self.arrays.rows[self.table.held_slots()]
+        return self.trees.arrays.rows[self.rows.held_slots()]
 
     def held_labels(self) -> np.ndarray:
         """Label and weight of the rows held, oldest first."""
-        return self.arrays.labels[self.table.held_slots()]
+        return self.trees.arrays.labels[self.rows.held_slots()]
 
     def trust(self) -> None:
         """Check the forest fully if it came from a file and has not been: to be called before anything is changed."""
@@ -151,17 +152,17 @@ class OnlineForest(Trees):
         # Rows that would be learned only to be forgotten are skipped.
         skip = max(0, len(X) - self.window) if self.window is not None else 0
         held = 0 if skip else self.n_held
-        size = max(256, BLOCK // self.n_trees)
-        if held == 0 and not self.arrays.redraw:
+        size = max(256, BLOCK // self.trees.n_trees)
+        if held == 0 and not self.trees.arrays.redraw:
             size = max(len(X), 1)
         starts = range(skip, len(X), size)
         budgets = self._budgets(held, [min(size, len(X) - start) for start in starts])
         for start, budget in zip(starts, budgets, strict=True):
             part = slice(start, start + size)
-            with nullcontext() if disposable else undivided():
+            with nullcontext() if disposable else defer_interrupts():
                 if start == skip > 0:
                     self.forget_oldest(self.n_held)
-                    self.table.skip(skip)
+                    self.rows.skip(skip)
                     progress.advance(skip)
                 self._learn_block(X[part], y[part], w[part], budget, progress, X[skip:])
 
@@ -174,7 +175,7 @@ class OnlineForest(Trees):
         last = self.budget_of(held) if held else 0.0
         blocks = []
         for size in sizes:
-            first = 1 if self.arrays.redraw else size
+            first = 1 if self.trees.arrays.redraw else size
             values = []
             for n in range(held + first, held + size + 1):
                 value = self.budget_of(min(n, most))
@@ -186,7 +187,7 @@ class OnlineForest(Trees):
                 last = value
                 values.append(value)
             held += size
-            blocks.append(np.array(values) if self.arrays.redraw else np.full(size, last))
+            blocks.append(np.array(values) if self.trees.arrays.redraw else np.full(size, last))
         return blocks
 
     def _learn_block(self, X, y, w, budgets, progress: Progress, all_rows: np.ndarray) -> None:
@@ -201,21 +202,21 @@ class OnlineForest(Trees):
         slots = self._take_slots(n)
         in_order = slots[-1] - slots[0] == n - 1 and bool((np.diff(slots) == 1).all())
         places = slice(slots[0], slots[0] + n) if in_order else slots  # in order: a tenth of the time
-        self.arrays.rows[places] = X
-        self.arrays.labels[places, 0] = y
-        self.arrays.labels[places, 1] = w
-        if self.n_held == 0 and not self.arrays.redraw:
-            self.table.add(slots)
+        self.trees.arrays.rows[places] = X
+        self.trees.arrays.labels[places, 0] = y
+        self.trees.arrays.labels[places, 1] = w
+        if self.n_held == 0 and not self.trees.arrays.redraw:
+            self.rows.add(slots)
             try:
-                self._build(float(budgets[-1]), self._make_works(n), progress)
+                self._build(float(budgets[-1]), self.trees.make_build_scratch(n), progress)
             except BaseException:  # no tree may be asked for these rows
-                self.table.remove(np.arange(self.n_seen - n, self.n_seen))
-                self._clear()
+                self.rows.remove(np.arange(self.n_seen - n, self.n_seen))
+                self.trees.clear()
                 raise
             return
         # After forgetting, the budget stays where it was until the number of rows has caught up.
         budget = max(self.budget, float(budgets[-1]))
-        self._insert_new(slots, budgets if self.arrays.redraw else np.full(n, budget), budget)
+        self._insert_new(slots, budgets if self.trees.arrays.redraw else np.full(n, budget), budget)
         self._learned_since += n
         progress.advance(n)
         if self.scaling == "minmax" and self._learned_since >= self._held_at_scaling:
@@ -223,7 +224,7 @@ class OnlineForest(Trees):
 
     def learn_row(self, x: np.ndarray, y: float, w: float) -> None:
         """Learn one row, as `learn` would. With 10 trees, half the time of the long way would be Python's."""
-        table = self.table
+        table = self.rows
         held = table.n_held
         if held == 0 or self.window == 1:
             self.learn(np.reshape(x, (1, -1)), np.array([y], float), np.array([w], float))
@@ -234,17 +235,17 @@ class OnlineForest(Trees):
             self._budgets(held, [1])  # says what is wrong
         if self.unchecked is not None:
             self.trust()
-        with undivided():
+        with defer_interrupts():
             if held == most:
                 self._forget_part(table.oldest(1))
             slots = self._take_slots(1)
             slot = slots.item()
-            self.arrays.rows[slot] = x
-            labels = self.arrays.labels
+            self.trees.arrays.rows[slot] = x
+            labels = self.trees.arrays.labels
             labels[slot, 0] = y
             labels[slot, 1] = w
             largest = max(self.budget, budget)
-            self._insert_new(slots, np.array([budget if self.arrays.redraw else largest]), largest)
+            self._insert_new(slots, np.array([budget if self.trees.arrays.redraw else largest]), largest)
             self._learned_since += 1
             if self._learned_since >= self._held_at_scaling and self.scaling == "minmax":
                 self._rescale()
@@ -254,35 +255,35 @@ class OnlineForest(Trees):
         held = self.n_held
 
         def hold() -> None:
-            self.table.add(slots)
+            self.rows.add(slots)
             self.budget = budget
 
         try:
-            self._insert(slots, budgets, hold)
+            self.trees.insert(slots, budgets, hold)
         except MemoryError:
             if self.n_held == held:
-                self.table.give_back(slots)
-            if self.arrays.redraw:
+                self.rows.give_back(slots)
+            if self.trees.arrays.redraw:
                 self.budget = max(self.budget, budget)  # trees that have drawn cuts for these rows keep them
             raise
 
     def _take_slots(self, n: int) -> np.ndarray:
         """Places for n new rows."""
-        self._make_room(self.table.n_slots + max(0, n - self.table.n_free), spare=self.n_held > 0)
-        return self.table.take_slots(n)
+        self.trees.make_room(self.rows.n_slots + max(0, n - self.rows.n_free), spare=self.n_held > 0)
+        return self.rows.take_slots(n)
 
     # ------------------------------------------------------------------------------------------------------------------
     # Building from the rows held
 
-    def _build(self, budget: float, works: list[Work], progress: Progress) -> None:
+    def _build(self, budget: float, works: list[Scratch], progress: Progress) -> None:
         """Build all trees from the rows held."""
-        self._build_all(self.table.held_slots(), budget, works, progress)
+        self.trees.build(self.rows.held_slots(), budget, works, progress)
         self.budget = budget
         self._held_at_scaling = self.n_held
         self._learned_since = 0
 
     def _set_scaling(self, low: np.ndarray, high: np.ndarray) -> None:
-        self.arrays.scaling[:] = spread(low, high)
+        self.trees.arrays.scaling[:] = spread(low, high)
         self._range = (low, high)
 
     def _rescale(self, least: float = 0.1) -> None:
@@ -297,7 +298,7 @@ class OnlineForest(Trees):
         if np.any(np.abs(low - used_low) > moved) or np.any(np.abs(high - used_high) > moved):
             budgets = self._budgets_of_all()  # a function of the user's: called before anything is changed
             try:
-                works = [] if self.arrays.redraw else self._make_works(self.n_held)
+                works = [] if self.trees.arrays.redraw else self.trees.make_build_scratch(self.n_held)
             except MemoryError:
                 if not least:
                     raise
@@ -308,20 +309,20 @@ class OnlineForest(Trees):
 
     def _find_range(self) -> tuple[np.ndarray, np.ndarray]:
         """The range of the rows held; zeros if there are none."""
-        slots = self.table.held_slots()
-        low = high = self.arrays.rows[slots[0]].copy() if len(slots) else np.zeros(self.n_features)
+        slots = self.rows.held_slots()
+        low = high = self.trees.arrays.rows[slots[0]].copy() if len(slots) else np.zeros(self.trees.n_features)
         for start in range(0, len(slots), 65_536):
-            X = self.arrays.rows[slots[start : start + 65_536]]
+            X = self.trees.arrays.rows[slots[start : start + 65_536]]
             lowest, highest = find_range(X)
             low, high = np.minimum(low, lowest), np.maximum(high, highest)
         return low, high
 
     def _budgets_of_all(self) -> np.ndarray:
         """The budget of the rows held, or, if cuts are redrawn, of each as it came."""
-        first = 1 if self.arrays.redraw else max(self.n_held, 1)
+        first = 1 if self.trees.arrays.redraw else max(self.n_held, 1)
         return np.array([self.budget_of(k) for k in range(first, self.n_held + 1)], float)
 
-    def _rebuild(self, works: list[Work], budgets: np.ndarray, *ranges: tuple[np.ndarray, np.ndarray]) -> None:
+    def _rebuild(self, works: list[Scratch], budgets: np.ndarray, *ranges: tuple[np.ndarray, np.ndarray]) -> None:
         """Build the trees afresh with the first of some ranges for which there is memory.
 
         If there is none for any, the rows are dropped: trees half in one range and half in another are no forest.
@@ -329,27 +330,22 @@ class OnlineForest(Trees):
         for low_high in ranges:
             try:
                 self._set_scaling(*low_high)
-                if self.n_held and self.arrays.redraw:
+                if self.n_held and self.trees.arrays.redraw:
                     self._replay(budgets)
                 elif self.n_held:
                     self._build(float(budgets[-1]), works, SILENT)
                 return
             except MemoryError as error:
                 failure = error
-        self._clear()
-        self.table.remove(self.table.oldest(self.n_held))
+        self.trees.clear()
+        self.rows.remove(self.rows.oldest(self.n_held))
         raise failure
-
-    def _clear(self) -> None:
-        """Empty the trees; their random streams go on."""
-        streams = [self.arrays.state[f"s{k}"] for k in range(4)]
-        self.arrays = self.arrays._replace(state=layout.empty_state(np.stack(streams, axis=1)))
 
     def _replay(self, budgets: np.ndarray) -> None:
         """Redrawing has no batch form: learn the rows held once more, in order."""
-        slots = self.table.held_slots()
-        self._clear()
-        self._insert(slots, budgets)
+        slots = self.rows.held_slots()
+        self.trees.clear()
+        self.trees.insert(slots, budgets)
         self.budget = float(budgets[-1])
 
     # ------------------------------------------------------------------------------------------------------------------
@@ -364,40 +360,40 @@ class OnlineForest(Trees):
             raise ValueError(
                 f"budget must not decrease with the number of rows held, but it is {budget!r} for {left} rows and {self.budget!r} now"
             )
-        ends = np.zeros(self.n_features, dtype=bool)
+        ends = np.zeros(self.trees.n_features, dtype=bool)
         if self.scaling == "minmax":
             low, high = self._range
-            rows = self.arrays.rows[self.table.slots_of(ids)]
+            rows = self.trees.arrays.rows[self.rows.slots_of(ids)]
             ends = ((rows == low) | (rows == high)).any(axis=0)
         try:
             self._forget(ids)
         finally:
             if ends.any() and not self._reaches_ends(np.flatnonzero(ends)):
-                with undivided():
+                with defer_interrupts():
                     self._rescale(0.0)
 
     def _reaches_ends(self, columns: np.ndarray) -> bool:
         """Do the rows held reach both ends of the range in use in these columns? Mostly a few of them show that they do."""
-        slots = self.table.held_slots()
+        slots = self.rows.held_slots()
         low, high = self._range
         for some in (slots[:1000], slots):
-            X = self.arrays.rows[np.ix_(some, columns)]
+            X = self.trees.arrays.rows[np.ix_(some, columns)]
             reached = (low[columns] == X).any(axis=0) & (high[columns] == X).any(axis=0)
             columns = columns[~reached]
         return len(columns) == 0
 
     def _forget(self, ids: np.ndarray) -> None:
         """Forget rows, with the range as it is."""
-        size = max(256, BLOCK // self.n_trees)
+        size = max(256, BLOCK // self.trees.n_trees)
         for start in range(0, len(ids), size):
-            with undivided():
+            with defer_interrupts():
                 self._forget_part(ids[start : start + size])
 
     def _forget_part(self, ids: np.ndarray) -> None:
-        self._remove(self.table.slots_of(ids))
-        self.table.remove(ids)
+        self.trees.remove(self.rows.slots_of(ids))
+        self.rows.remove(ids)
 
     def forget_oldest(self, n: int) -> None:
         """Forget the n oldest rows, to make room: the range is revised when as many have been learned."""
         if n > 0:
-            self._forget(self.table.oldest(n))
+            self._forget(self.rows.oldest(n))

@@ -16,7 +16,7 @@ from typing import Any
 import joblib
 import numpy as np
 
-from .arrays import example_forest, example_work
+from .arrays import example_forest, example_scratch
 from .ensemble import to_read
 from .kernels.build import build, build_trees, carry_out
 from .kernels.checksum import checksum_words
@@ -34,7 +34,7 @@ MOST_PROCESSES = 4
 
 def examples() -> dict[str, tuple[Any, tuple]]:
     """All kernels by name, those that take longest first, with examples of their arguments: each has one type for each."""
-    forest, work = example_forest(), example_work()
+    forest, work = example_forest(), example_scratch()
     rows, slots = np.empty((1, 1)), np.empty(1, np.int32)
     given = to_read(rows)
     numbers, count, table = np.empty(1), np.empty(1, np.int64), np.empty((1, 1), np.int64)

@@ -40,8 +40,8 @@ class TreeView:
     """
 
     def __init__(self, forest: OnlineForest, m: int) -> None:
-        arrays = forest.arrays
-        nodes, parents, depths = forest.number_nodes(m)
+        arrays = forest.trees.arrays
+        nodes, parents, depths = forest.trees.number_nodes(m)
         cuts = arrays.cuts[m]
         held = np.maximum(nodes, 0)
         pending = (nodes >= 0) & (cuts["right"][held] == NOTHING)
@@ -132,7 +132,7 @@ class TreeViews(Sequence):
         self._forest = forest
 
     def __len__(self) -> int:
-        return self._forest.n_trees
+        return self._forest.trees.n_trees
 
     def __getitem__(self, m):
         if isinstance(m, slice):

@@ -18,7 +18,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ..engine.forest import OnlineForest, find_range
-from ..engine.parallel import SILENT, Progress
+from ..engine.progress import SILENT, Progress
 from ..engine.tree_view import TreeViews
 
 # The range of a feature must not overflow: numbers below this differ by less than the largest float64.
@@ -289,7 +289,7 @@ class BSPForest(BaseEstimator):
         return self
 
     def _set_threads(self) -> None:
-        self._forest.n_threads = 1 if self.n_jobs is None else int(joblib.effective_n_jobs(int(self.n_jobs)))
+        self._forest.trees.n_threads = 1 if self.n_jobs is None else int(joblib.effective_n_jobs(int(self.n_jobs)))
 
     def forget(self, ids: Any) -> Self:
         """Forget rows exactly: what is left is distributed as if they had never been seen.
@@ -316,7 +316,7 @@ class BSPForest(BaseEstimator):
             known = f"rows seen so far have ids 0 to {n_seen - 1}" if n_seen else "no rows have been seen so far"
             raise ValueError(f"unknown id {bad}: {known}")
         wanted = given.astype(np.int64)
-        gone = wanted[self._forest.table.slots_of(wanted) < 0]
+        gone = wanted[self._forest.rows.slots_of(wanted) < 0]
         if gone.size:
             raise ValueError(f"id {gone[0]} is already forgotten")
         values, counts = np.unique(wanted, return_counts=True)
@@ -372,7 +372,7 @@ class BSPForest(BaseEstimator):
 
     def _forest_of(self, X: Any) -> np.ndarray:
         X = self._ready(X)
-        return self._forest.find_leaves(X)
+        return self._forest.trees.find_leaves(X)
 
     @property
     def n_samples_seen_(self) -> int:

@@ -174,7 +174,7 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         ndarray of shape (n_samples,), or two of them
         """
         X = self._ready(X)
-        sums = self._forest.sum_leaves(X)
+        sums = self._forest.trees.sum_leaves(X)
         mean = means(self._forest, sums)
         return (mean, stds(self._forest, sums)) if return_std else mean
 
@@ -202,10 +202,10 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         X = self._ready(X)
         forest = self._forest
         out = np.empty((len(X), len(q)))
-        labels = forest.arrays.labels[:, 0]
+        labels = forest.trees.arrays.labels[:, 0]
         silent = []
         for start in range(0, len(X), 1024):
-            points = forest.leaf_points(forest.find_leaves(X[start : start + 1024]))
+            points = forest.trees.leaf_points(forest.trees.find_leaves(X[start : start + 1024]))
             for row, (slots, weights) in enumerate(points, start):
                 if weights.any():
                     out[row] = weighted_quantiles(labels[slots], weights, q)
@@ -421,7 +421,7 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         if self.voting not in VOTINGS:
             raise ValueError(f"voting must be one of {', '.join(map(repr, VOTINGS))}, got {self.voting!r}")
         X = self._ready(X)
-        sums = self._forest.sum_leaves(X, hard=self.voting == "hard")
+        sums = self._forest.trees.sum_leaves(X, hard=self.voting == "hard")
         return shares(self._forest, sums)
 
     def predict(self, X: Any) -> np.ndarray:

@@ -164,10 +164,10 @@ def _describe_forest(forest: OnlineForest) -> dict[str, Any]:
         budget_of = {"constant": encode(budget.value, "budget")}
     else:
         budget_of = encode(getattr(budget, "budget", budget), "budget")  # says that it is a function
-    arrays = forest.arrays
+    arrays = forest.trees.arrays
     return {
-        "n_trees": forest.n_trees,
-        "n_features": forest.n_features,
+        "n_trees": forest.trees.n_trees,
+        "n_features": forest.trees.n_features,
         "n_classes": arrays.n_classes,
         "cuts": {number: name for name, number in FAMILIES.items()}[arrays.family],
         "min_samples_split": int(arrays.min_split),

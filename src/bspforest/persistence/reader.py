@@ -101,8 +101,8 @@ class Reader:
         forest = estimator._forest
         self._set_table(forest, common["ids"], common["free"], n_slots)
         self._set_scaling(forest, common["range"])
-        self._check_rows(common["rows"], common["labels"], forest.arrays.n_classes)
-        forest.arrays = self._allocate(forest, common, n_slots)
+        self._check_rows(common["rows"], common["labels"], forest.trees.arrays.n_classes)
+        forest.trees.arrays = self._allocate(forest, common, n_slots)
         self._read_trees(forest, n_slots)
         return estimator
 
@@ -123,7 +123,7 @@ class Reader:
         expect(len(ids) == 0 or ids[0] >= 0, "the oldest row is not held")
         expect(self.count("n_held") == len(held), f"{len(held)} rows are held, not {self.shape['n_held']}")
         expect(forest.window is None or len(held) <= forest.window, f"{len(held)} rows are more than the window")
-        table = forest.table
+        table = forest.rows
         table.n_seen = whole(self.shape.get("n_seen"), "n_seen", len(ids))
         table.n_held = len(held)
         table._first = table.n_seen - len(ids)
@@ -144,7 +144,7 @@ class Reader:
         else:
             forest._range = (low, high)
         if self.shape["scaling"] is not None:
-            forest.arrays.scaling[:] = spread(low, high)
+            forest.trees.arrays.scaling[:] = spread(low, high)
 
     def _check_rows(self, rows: np.ndarray, labels: np.ndarray, n_classes: int) -> None:
         expect(np.isfinite(rows).all(), "a row has a number that is not finite")
@@ -158,9 +158,9 @@ class Reader:
                 (y >= 0).all() and (y < n_classes).all() and (y == np.floor(y)).all(), "a label is none of the classes"
             )
 
-    def _allocate(self, forest: OnlineForest, common: dict[str, np.ndarray], n_slots: int) -> layout.Forest:
+    def _allocate(self, forest: OnlineForest, common: dict[str, np.ndarray], n_slots: int) -> layout.ForestArrays:
         """Arrays with room for what the trees use, to be filled."""
-        state, old = common["state"], forest.arrays
+        state, old = common["state"], forest.trees.arrays
         expect(min(state[key].min() for key in ("n_cuts", "n_leaves", "n_due")) >= 0, "a tree has a negative size")
         n_trees = len(state)
         room = max(n_slots, 1)
@@ -182,8 +182,8 @@ class Reader:
 
     def _read_trees(self, forest: OnlineForest, n_slots: int) -> None:
         """Read all trees, in threads, and check them."""
-        arrays = forest.arrays
-        sizes = np.zeros(forest.n_trees, dtype=object)  # whole numbers of any size
+        arrays = forest.trees.arrays
+        sizes = np.zeros(forest.trees.n_trees, dtype=object)  # whole numbers of any size
         for name, key in PER_TREE.items():
             one = getattr(arrays, name)[0, :1].nbytes
             sizes += one * (n_slots if key is None else arrays.state[key].astype(object))
@@ -207,4 +207,4 @@ class Reader:
                 if check is not None:
                     check.check(m, fully=self.fully)
 
-        run_parts(read, forest.n_trees, joblib.cpu_count() if READS_IN_THREADS else 1, self.front.size)
+        run_parts(read, forest.trees.n_trees, joblib.cpu_count() if READS_IN_THREADS else 1, self.front.size)

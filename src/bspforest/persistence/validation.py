@@ -22,20 +22,22 @@ class TreeCheck:
     """Checks trees of a forest, one at a time, whose rows are known to be right; for one thread."""
 
     def __init__(self, forest: OnlineForest) -> None:
-        arrays = forest.arrays
-        n_slots = forest.table.n_slots
+        arrays = forest.trees.arrays
+        n_slots = forest.rows.n_slots
         self._forest = forest
         self._held = np.zeros(n_slots, dtype=np.uint8)
-        self._held[forest.table.held_slots()] = 1
+        self._held[forest.rows.held_slots()] = 1
         self._tame = bool(np.abs(arrays.labels[:n_slots]).max(initial=0.0) < 1e100)
         self._scratch = make_checks(
-            n_slots, arrays.cuts.shape[1], arrays.leaves.shape[1], forest.n_features, arrays.values.shape[2]
+            n_slots, arrays.cuts.shape[1], arrays.leaves.shape[1], forest.trees.n_features, arrays.values.shape[2]
         )
 
     def check(self, m: int, *, fully: bool) -> None:
         """An error if tree ``m`` is not one; ``fully``: nor one that can be changed."""
         forest = self._forest
-        wrong = check_tree(forest.arrays, m, self._held, forest.n_held, forest.budget, self._tame, fully, self._scratch)
+        wrong = check_tree(
+            forest.trees.arrays, m, self._held, forest.n_held, forest.budget, self._tame, fully, self._scratch
+        )
         expect(wrong == 0, f"tree {m} is not consistent: {WRONG[wrong]}")
 
 
@@ -48,6 +50,6 @@ def check_fully(forest: OnlineForest, name: str) -> None:
             check.check(m, fully=True)
 
     try:
-        run_parts(run, forest.n_trees, joblib.cpu_count(), forest.n_trees * forest.n_held)
+        run_parts(run, forest.trees.n_trees, joblib.cpu_count(), forest.trees.n_trees * forest.n_held)
     except ModelFileError as error:
         raise ModelFileError(f"{name}: {error}") from None

@@ -45,7 +45,7 @@ class Image(NamedTuple):
 
 def _wipe(forest: OnlineForest) -> np.ndarray:
     """Zero whatever is not in use, and return the free slots in the order in which they will be taken, from the end."""
-    arrays, table = forest.arrays, forest.table
+    arrays, table = forest.trees.arrays, forest.rows
     n_slots = min(table.n_slots, len(arrays.rows))
     free = np.array(table._free, dtype=np.int32)
     if len(free) + table.n_held != n_slots:  # slots that were lost when memory ran out
@@ -54,7 +54,7 @@ def _wipe(forest: OnlineForest) -> np.ndarray:
         free = np.concatenate([np.flatnonzero(lost).astype(np.int32), free])
     arrays.rows[free] = 0.0
     arrays.labels[free] = 0.0
-    scrub_trees(arrays, 0, forest.n_trees, free)
+    scrub_trees(arrays, 0, forest.trees.n_trees, free)
     return free
 
 
@@ -66,14 +66,14 @@ def make_image(estimator: BSPForest, extra: dict[str, Any] | None) -> Image:
     header["forest"] |= {"n_slots": 2**31, "n_ids": 2**31, "n_free": 2**31}
     dump({"format": FORMAT, **header})  # if it cannot be, nothing is touched
     free = _wipe(forest)
-    arrays, table = forest.arrays, forest.table
+    arrays, table = forest.trees.arrays, forest.rows
     n_slots = len(free) + table.n_held
     ids = table._slots[: len(table)]
     low_high = np.stack(forest.scaling if isinstance(forest.scaling, tuple) else forest._range)
     common = [arrays.state, ids, free, arrays.rows[:n_slots], arrays.labels[:n_slots], low_high]
     header["forest"] |= {"n_slots": n_slots, "n_ids": len(ids), "n_free": len(free)}
     blocks = [[array] for array in common]
-    for m in range(forest.n_trees):
+    for m in range(forest.trees.n_trees):
         counts = {name: n_slots if key is None else int(arrays.state[m][key]) for name, key in PER_TREE.items()}
         blocks.append([getattr(arrays, name)[m, : counts[name]] for name in PER_TREE])
     return Image(dump({"format": FORMAT, **header}), blocks)

@@ -97,7 +97,7 @@ class PartitionDisplay:
         corners = frame(forest._forest.held_rows()[:, list(plane)], extent)
         section = see_tree(forest, tree, plane, row, corners)
         names = feature_names(forest)
-        kind = KINDS[forest._forest.arrays.family]
+        kind = KINDS[forest._forest.trees.arrays.family]
         title = f"{kind}, {section.tree.n_leaves} leaves"
         if len(row) > 2:
             title = f"{title}, {len(section.leaf_nodes)} in the section\n{describe_plane(forest, plane, row)}"

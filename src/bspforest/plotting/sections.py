@@ -166,11 +166,11 @@ def see_tree(forest: BSPForest, m: int, dims: tuple[int, int], row: np.ndarray, 
     if len(row) > 2:
         return Section(tree, corners, cells, lines, hulls, cuts, nothing, np.empty(0, dtype=int))
     rows = forest._forest.held_rows()
-    held = forest._forest.leaves_of_slots(m, np.flatnonzero(tree.node_of_leaf >= 0))
-    points, leaves = rows[:, list(dims)], tree.node_of_leaf[held[forest._forest.table.held_slots()]]
+    held = forest._forest.trees.leaves_of_slots(m, np.flatnonzero(tree.node_of_leaf >= 0))
+    points, leaves = rows[:, list(dims)], tree.node_of_leaf[held[forest._forest.rows.held_slots()]]
     for part in np.split(order := np.argsort(leaves), np.flatnonzero(np.diff(leaves[order])) + 1):
         hulls[leaves[part[0]]] = points[part]
-    boxed = forest._forest.arrays.family == AXES
+    boxed = forest._forest.trees.arrays.family == AXES
     for v in range(tree.n_nodes - 1, -1, -1):  # children come first
         left, right = tree.children_left[v], tree.children_right[v]
         spanning = hulls[v] if left < 0 else np.concatenate([hulls[left], hulls[right]])

@@ -139,8 +139,8 @@ class _RiverForest(base.Estimator):
             forest = self._make_forest(len(columns), len(known))
             X = np.concatenate([held, X])
             y, w = np.concatenate([labels[:, 0], y]), np.concatenate([labels[:, 1], w])
-        elif len(known) > forest.n_classes:
-            forest.add_classes(len(known) - forest.n_classes)
+        elif len(known) > forest.trees.n_classes:
+            forest.trees.add_classes(len(known) - forest.trees.n_classes)
             self._labels = known
         forest.learn(X, y, w)
         self._forest, self._columns, self._labels = forest, columns, known
@@ -206,10 +206,10 @@ class _RiverForest(base.Estimator):
 
     def _ask_one(self, forest: OnlineForest, x: Mapping) -> list[float]:
         """What the leaves of all trees say, summed: see `bspforest.engine.kernels.predict.add_leaf`."""
-        return forest.sum_leaves(read_row(x, self._columns), hard=self.voting == "hard")[0].tolist()
+        return forest.trees.sum_leaves(read_row(x, self._columns), hard=self.voting == "hard")[0].tolist()
 
     def _ask_many(self, forest: OnlineForest, X: pd.DataFrame) -> np.ndarray:
-        return forest.sum_leaves(read_frame(X, self._columns), hard=self.voting == "hard")
+        return forest.trees.sum_leaves(read_frame(X, self._columns), hard=self.voting == "hard")
 
     # ------------------------------------------------------------------------------------------------------------------
     # river's conventions

@@ -65,8 +65,8 @@ def stds(forest: OnlineForest, sums: np.ndarray) -> np.ndarray:
 def all_shares(forest: OnlineForest) -> np.ndarray:
     """The share of each class among the rows held; equal ones if they have no weight."""
     labels = forest.held_labels()
-    totals = np.bincount(labels[:, 0].astype(int), labels[:, 1], minlength=forest.n_classes)
-    return totals / totals.sum() if totals.any() else np.full(forest.n_classes, 1 / forest.n_classes)
+    totals = np.bincount(labels[:, 0].astype(int), labels[:, 1], minlength=forest.trees.n_classes)
+    return totals / totals.sum() if totals.any() else np.full(forest.trees.n_classes, 1 / forest.trees.n_classes)
 
 
 def shares(forest: OnlineForest, sums: np.ndarray) -> np.ndarray:

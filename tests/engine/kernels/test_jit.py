@@ -13,8 +13,8 @@ import pytest
 
 import bspforest
 from bspforest import BSPForestClassifier, BSPForestRegressor
-from bspforest.engine import precompile as _kernels
-from bspforest.engine.kernels.jit import INTEGER, Shared, shared
+from bspforest.engine import precompile
+from bspforest.engine.kernels.jit import INTEGER, AddressedKernel, called_by_address
 
 SUPPORT = Path(__file__).parents[2] / "support"
 
@@ -68,9 +68,9 @@ def test_what_is_compiled_ahead_is_what_is_used(tmp_path):
         bspforest.load(tmp_path / "model.bsp", check="fully").partial_fit(X[:1], y[:1])
         if isinstance(forest, BSPForestRegressor):
             forest.predict_quantiles(X, [0.5])
-    for name, (one, args) in _kernels.examples().items():
-        ahead = one.shared._argument_types() if hasattr(one, "shared") else tuple(map(numba.typeof, args))
-        used = one.shared._kernel.overloads if hasattr(one, "shared") else one.overloads
+    for name, (one, args) in precompile.examples().items():
+        ahead = one.addressed.argument_types() if hasattr(one, "addressed") else tuple(map(numba.typeof, args))
+        used = one.addressed.dispatcher.overloads if hasattr(one, "addressed") else one.overloads
         assert set(used) == {ahead}, name
 
 
@@ -84,38 +84,38 @@ def test_without_other_processes_this_one_compiles(monkeypatch, program):
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
         return subprocess.Popen([sys.executable, "-c", program], **pipes)
 
-    few = {name: one for name, one in _kernels.examples().items() if name in ("number_nodes", "checksum_words")}
+    few = {name: one for name, one in precompile.examples().items() if name in ("number_nodes", "checksum_words")}
     compiled, told = [], []
-    monkeypatch.setattr(_kernels, "examples", lambda: few)
-    monkeypatch.setattr(_kernels, "is_compiled", lambda kernel, args: False)
-    monkeypatch.setattr(_kernels, "compile_for", lambda kernel, args: compiled.append(kernel.__name__))
-    monkeypatch.setattr(_kernels, "_start", start)
-    assert _kernels.compile_all(2, lambda done, n: told.append((done, n))) == 2
+    monkeypatch.setattr(precompile, "examples", lambda: few)
+    monkeypatch.setattr(precompile, "is_compiled", lambda kernel, args: False)
+    monkeypatch.setattr(precompile, "compile_for", lambda kernel, args: compiled.append(kernel.__name__))
+    monkeypatch.setattr(precompile, "_start", start)
+    assert precompile.compile_all(2, lambda done, n: told.append((done, n))) == 2
     assert sorted(compiled) == sorted(few)
     assert told == [(1, 2), (2, 2)]
 
 
-def test_shared_kernels_are_called_with_the_types_they_have():
+def test_sharedprecompile_are_called_with_the_types_they_have():
     def add(x, y):
         return x + y
 
-    assert Shared(add, INTEGER, lambda: (1, 2)).compile().signature.return_type == INTEGER
+    assert AddressedKernel(add, INTEGER, lambda: (1, 2)).compile().signature.return_type == INTEGER
     with pytest.raises(TypeError, match=r"add returns float64, not int64"):
-        Shared(add, INTEGER, lambda: (1, 2.0)).compile()
-    twice = shared(INTEGER, lambda: (1, 2))(add)
+        AddressedKernel(add, INTEGER, lambda: (1, 2.0)).compile()
+    twice = called_by_address(INTEGER, lambda: (1, 2))(add)
 
     @numba.njit
     def call(x, y):
         return twice(x, y) + twice(y, x)
 
-    twice.shared.make_ready()
+    twice.addressed.make_ready()
     assert call(3, 4) == 14
     with pytest.raises(numba.TypingError, match="add is called with"):
         call(3, 4.0)
 
 
-def test_errors_pass_through_shared_kernels():
-    @shared(INTEGER, lambda: (1,))
+def test_errors_pass_through_sharedprecompile():
+    @called_by_address(INTEGER, lambda: (1,))
     def refuse(x):
         if x > 0:
             raise ValueError("no")
@@ -125,7 +125,7 @@ def test_errors_pass_through_shared_kernels():
     def call(x):
         return refuse(x)
 
-    refuse.shared.make_ready()
+    refuse.addressed.make_ready()
     assert call(-1) == -1
     with pytest.raises(ValueError, match="no"):
         call(1)

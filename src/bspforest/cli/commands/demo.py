@@ -14,7 +14,7 @@ from sklearn.ensemble import RandomForestRegressor
 
 from ... import BSPForestRegressor
 from ...datasets import make_friedman
-from ...engine.parallel import Progress
+from ...engine.progress import Progress
 from ..errors import NoMatplotlib, UsageError
 from ..report import check_picture, compile_kernels, draw_curves
 

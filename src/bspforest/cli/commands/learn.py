@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ... import BSPForestClassifier, BSPForestRegressor
-from ...engine.parallel import undivided
+from ...engine.interrupts import defer_interrupts
 from ...persistence.atomic_file import remove_stale
 from ..data.columns import NUMBER, TEXT
 from ..data.stream import Chunk, Stream, check_known, continue_stream, start_stream
@@ -43,7 +43,7 @@ class Learner:
         chunk = self.stream.next(self.record.chunk_rows)
         if chunk is None:
             return 0
-        with undivided():  # rows are learned and noted as such, or neither
+        with defer_interrupts():  # rows are learned and noted as such, or neither
             self.failed = True
             try:
                 self._learn(chunk)
@@ -73,11 +73,11 @@ class Learner:
             while n := self.learn():
                 ticker.show(self.stream.n_rows, self.stream.source.share_read)
                 if checkpoints.due(n):
-                    with undivided():
+                    with defer_interrupts():
                         checkpoints.start(self.forest, self.extra)
                         self.unsaved = False
         finally:
-            with undivided():
+            with defer_interrupts():
                 ticker.close()
                 settled = checkpoints.settle()
                 if not self.failed and (self.unsaved or not settled):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import ISOTROPIC
-from .jit import bound_eight, bound_four, inlined, kernel
+from .jit import always_inline, bound_eight, bound_four, kernel
 
 # Boxes of nodes are float32, rounded outwards: half the memory and memory traffic of float64. They are used only where
 # any enclosing box is exact, or with BOX_MARGIN. OUTWARDS is one step of float32; no branch, so that it vectorises
@@ -16,12 +16,12 @@ BOX_MARGIN = 5e-7
 YES, NO, UNSURE = 1, 0, -1
 
 
-@inlined
+@always_inline
 def round_down(z):
     return np.float32(z - abs(z) * OUTWARDS)
 
 
-@inlined
+@always_inline
 def round_up(z):
     return np.float32(z + abs(z) * OUTWARDS)
 
@@ -50,7 +50,7 @@ def bound_rows(rows, start, end, box):
         q += one
 
 
-@inlined
+@always_inline
 def ask_box(family, own, cut, normal, right):
     """Has a set with this box a point right (or else left) of the cut? Every face of the box touches a point."""
     if family == ISOTROPIC:

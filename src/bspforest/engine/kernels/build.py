@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from ..arrays import ISOTROPIC, LEFT, NOTHING, NOWHERE, RIGHT, example_tree, example_work
+from ..arrays import ISOTROPIC, LEFT, NOTHING, NOWHERE, RIGHT, example_scratch, example_tree
 from .boxes import bound_rows
 from .cuts import candidate_rate, draw_candidate, height, patience, set_normal_cut
-from .jit import BOOLEAN, INTEGER, calling, entry, fetch, inlined, kernel, shared
+from .jit import BOOLEAN, INTEGER, always_inline, called_by_address, entry_point, kernel, prefetch
 from .nodes import (
     attach,
     count_labels,
@@ -27,7 +27,7 @@ from .pending import schedule, unschedule
 from .rng import draw_exponential
 
 
-@inlined
+@always_inline
 def swap_rows(rows, slots, s, t):
     d = np.uint64(rows.shape[1])
     q = np.uint64(0)
@@ -57,7 +57,7 @@ NEARLY = 16
 LARGE = 64
 
 
-@inlined
+@always_inline
 def share_out_small(rows, slots, cut, start, end):
     """As `share_out`, for few rows: every row is moved, and no branch is foreseen wrongly but the last."""
     i, j, a, b, p = np.uint64(cut.i), np.uint64(cut.j), cut.a, cut.b, cut.p
@@ -69,7 +69,7 @@ def share_out_small(rows, slots, cut, start, end):
     return np.int64(middle)
 
 
-@inlined
+@always_inline
 def share_out(family, cut, normal, work, start, end):
     """Move the rows left of the cut before those right of it; where the right part starts.
 
@@ -126,7 +126,7 @@ def part_rows(family, cut, normal, work, start, end):
     return share_out(family, cut, normal, work, start, end)
 
 
-@inlined
+@always_inline
 def draw_split(tree, work, box, tight, start, end, t0):
     """The first cut of ``work.rows[start:end]`` after time t0 (docs/design.md, section 2).
 
@@ -156,7 +156,7 @@ def draw_split(tree, work, box, tight, start, end, t0):
     return math.inf, start, True
 
 
-@inlined
+@always_inline
 def clip_box(box, cut, right, clipped):
     """The box of the part of ``box`` on one side of the cut, into ``clipped``; not isotropic. Rounded outwards."""
     for k in range(box.shape[1]):
@@ -166,7 +166,7 @@ def clip_box(box, cut, right, clipped):
     clip_side(box, cut.j, cut.b, cut.i, cut.a, cut.p, right, clipped)
 
 
-@inlined
+@always_inline
 def clip_side(box, i, a, j, b, p, right, clipped):
     """The bounds of coordinate i where a*z[i] + b*z[j] <= p (or, ``right``, above)."""
     if a == 0.0:
@@ -182,7 +182,7 @@ def clip_side(box, i, a, j, b, p, right, clipped):
         clipped[1, i] = bound
 
 
-@inlined
+@always_inline
 def push_task(work, top, start, end, parent, side, time):
     """Put a set on the stack."""
     task = work.tasks[top]
@@ -193,7 +193,7 @@ def push_task(work, top, start, end, parent, side, time):
     work.times[top] = time
 
 
-@inlined
+@always_inline
 def push_parts(work, top, start, middle, end, parent, time):
     """Put both parts of a set on the stack, the smaller on top."""
     left_on_top = 1 if middle - start < end - middle else 0
@@ -202,7 +202,7 @@ def push_parts(work, top, start, middle, end, parent, time):
     return left_on_top
 
 
-@inlined
+@always_inline
 def make_leaf(tree, slots, start, end):
     """A leaf with these points; -1 if there is no room."""
     k = new_leaf(tree)
@@ -217,13 +217,13 @@ def make_leaf(tree, slots, start, end):
     return k
 
 
-@inlined
-def fetch_labels(labels, slots, start, end):
+@always_inline
+def prefetch_labels(labels, slots, start, end):
     for s in range(start, end):
-        fetch(labels, slots[s])
+        prefetch(labels, slots[s])
 
 
-@shared(BOOLEAN, lambda: (example_tree(), example_work(), 0, 0, 0, 0, 0.0, 0.0))
+@called_by_address(BOOLEAN, lambda: (example_tree(), example_scratch(), 0, 0, 0, 0, 0.0, 0.0))
 def build(tree, work, start, end, parent, side, t0, budget):
     """Grow the tree of ``work.rows[start:end]`` from time t0 up to the budget and put it below ``parent``.
 
@@ -234,7 +234,7 @@ def build(tree, work, start, end, parent, side, t0, budget):
     """
     push_task(work, np.int64(0), start, end, parent, side, t0)
     if end - start < NEARLY:
-        fetch_labels(tree.labels, work.slots, start, end)
+        prefetch_labels(tree.labels, work.slots, start, end)
     clipped = False  # the first set has no box yet
     n_loose = 0
     top = np.int64(0)
@@ -266,9 +266,9 @@ def build(tree, work, start, end, parent, side, t0, budget):
                 left_on_top = push_parts(work, top, start, middle, end, v, t)
                 if end - start >= NEARLY:
                     if middle - start < NEARLY:
-                        fetch_labels(tree.labels, work.slots, start, middle)
+                        prefetch_labels(tree.labels, work.slots, start, middle)
                     if end - middle < NEARLY:
-                        fetch_labels(tree.labels, work.slots, middle, end)
+                        prefetch_labels(tree.labels, work.slots, middle, end)
                 clipped = tree.family != ISOTROPIC
                 if clipped:
                     if middle - start >= LARGE:
@@ -298,7 +298,7 @@ def build(tree, work, start, end, parent, side, t0, budget):
     return True
 
 
-@shared(INTEGER, lambda: (example_tree(), example_work(), 0.0))
+@called_by_address(INTEGER, lambda: (example_tree(), example_scratch(), 0.0))
 def carry_out(tree, work, budget):
     """Carry out all pending cuts up to the budget.
 
@@ -320,7 +320,7 @@ def carry_out(tree, work, budget):
     return 0
 
 
-@inlined
+@always_inline
 def clear(state):
     """Empty a tree; its random stream goes on."""
     state.root = NOTHING
@@ -331,7 +331,7 @@ def clear(state):
     state.n_due = 0
 
 
-@inlined
+@always_inline
 def copy_state(state, into):
     into.s0, into.s1, into.s2, into.s3 = state.s0, state.s1, state.s2, state.s3
     into.root = state.root
@@ -340,8 +340,7 @@ def copy_state(state, into):
     into.n_due = state.n_due
 
 
-@calling(build)
-@entry
+@entry_point
 def build_trees(forest, work, first, last, slots, budget):
     """Build trees ``first`` to ``last`` from the rows in ``slots``. The first tree without room, ``last`` if none.
 

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from .jit import entry, inlined
+from .jit import always_inline, entry_point
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: odd, so multiplying by it loses nothing
 _R32, _R29 = np.uint64(32), np.uint64(29)
 _LANES = 8
 
 
-@inlined
+@always_inline
 def stir(h, word):
     """Mix a word into ``h``: one-to-one in each of the two, so that no change of a single word goes unseen."""
     h = (h ^ word) * _ODD
     return h ^ (h >> _R29)
 
 
-@inlined
+@always_inline
 def word_at(words, k):
     return np.uint64(words[k]) | (np.uint64(words[k + np.uint64(1)]) << _R32)
 
 
-@entry
+@entry_point
 def checksum_words(words, seed):
     """The checksum of some uint32, as they follow a block with the checksum ``seed``.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from ..arrays import ISOTROPIC, PAIRS
-from .jit import inlined, kernel
+from .jit import always_inline, kernel
 from .rng import draw_normal, draw_uniform
 
 # Points so close that rounding hides the cut between them are not cut: a set is given up after this many candidates
@@ -17,12 +17,12 @@ from .rng import draw_normal, draw_uniform
 PATIENCE = 1000
 
 
-@inlined
+@always_inline
 def patience(family, d):
     return max(PATIENCE, 20 * d) if family == ISOTROPIC else PATIENCE
 
 
-@inlined
+@always_inline
 def height(family, cut, normal, z):
     """How far ``z`` is above the cut, up to the offset: a point goes right if this exceeds ``cut.p``, else left."""
     if family != ISOTROPIC:
@@ -33,13 +33,13 @@ def height(family, cut, normal, z):
     return total
 
 
-@inlined
+@always_inline
 def mean_projection(d):
     """E|u_1| for a uniform unit vector u in d dimensions."""
     return math.exp(math.lgamma(0.5 * d) - math.lgamma(0.5 * (d + 1))) / math.sqrt(math.pi)
 
 
-@inlined
+@always_inline
 def candidate_rate(family, box):
     """The rate at which candidates arrive in a box (for isotropic cuts: in the ball around it)."""
     d = box.shape[1]
@@ -56,7 +56,7 @@ def candidate_rate(family, box):
     return total
 
 
-@inlined
+@always_inline
 def draw_candidate(family, state, box, rate, cut, normal):
     """Draw a cut, uniform among all that hit the box, into ``cut`` (and ``normal``). ``rate`` is `candidate_rate`."""
     d = box.shape[1]
@@ -113,7 +113,7 @@ def draw_ball_candidate(state, box, cut, normal):
     set_normal_cut(cut, middle + (draw_uniform(state) - 0.5) * math.sqrt(radius))
 
 
-@inlined
+@always_inline
 def set_normal_cut(cut, offset):
     cut.i = 0
     cut.j = 0
@@ -122,7 +122,7 @@ def set_normal_cut(cut, offset):
     cut.p = offset
 
 
-@inlined
+@always_inline
 def segment_rate(family, z, r, box):
     """The rate at which `draw_between` sees candidates; fills ``box`` with the box of the two points."""
     d = z.shape[0]
@@ -141,7 +141,7 @@ def segment_rate(family, z, r, box):
     return total
 
 
-@inlined
+@always_inline
 def draw_between(family, state, z, r, box, rate, cut, normal):
     """A candidate of the segment from r to z. Isotropic: always separates them; otherwise as `draw_candidate`."""
     if family != ISOTROPIC:

@@ -9,7 +9,7 @@ import numpy as np
 from ..arrays import LEFT, NOTHING, NOWHERE, RIGHT
 from .boxes import bound_rows, round_down, round_up
 from .build import draw_split
-from .jit import entry, inlined, kernel, pasted
+from .jit import always_inline, entry_point, inline_source, kernel
 from .nodes import (
     attach,
     child_of,
@@ -72,7 +72,7 @@ def remove_label(tree, k, slot):
         values[0] = weight - w
 
 
-@inlined
+@always_inline
 def touches(tree, v, z):
     """Does ``z`` touch the box of node ``v``, so that the box may shrink without it?"""
     own = tree.boxes[v]
@@ -82,7 +82,7 @@ def touches(tree, v, z):
     return False
 
 
-@inlined
+@always_inline
 def is_at(tree, slot, z, scratch):
     """Is a held row at ``z``?"""
     place(tree, slot, scratch)
@@ -92,7 +92,7 @@ def is_at(tree, slot, z, scratch):
     return True
 
 
-@pasted
+@inline_source
 def shrink_boxes(tree, work, h, z):
     """Tighten the boxes along ``work.path[:h]``, from below, now that ``z`` is gone."""
     for step in range(h - 1, -1, -1):
@@ -102,7 +102,7 @@ def shrink_boxes(tree, work, h, z):
         join_children(tree, v, work.point[2])
 
 
-@pasted
+@inline_source
 def shrink_pending(tree, work, v, z):
     """Make the pending cut and the box of leaf ``v`` right for the points that are left."""
     k = leaf_of(tree, v)
@@ -122,7 +122,7 @@ def shrink_pending(tree, work, v, z):
     set_box(tree, v, work.box)
 
 
-@pasted
+@inline_source
 def merge_children(tree, v, parent, side):
     """Make node ``v``, with too few points to be cut, a leaf. Both children are small leaves."""
     k = ~child_of(tree, v, LEFT)
@@ -146,7 +146,7 @@ def small_leaf_points(tree, ref):
     return 2**31 if ref >= 0 else np.int64(tree.leaves[~ref].n_points)
 
 
-@pasted
+@inline_source
 def forget_point(tree, work, slot, z):
     """Take the row ``slot``, at ``z``, out of the tree.
 
@@ -193,7 +193,7 @@ def forget_point(tree, work, slot, z):
     return 0
 
 
-@entry
+@entry_point
 def forget_rows(forest, work, first, last, slots, forgotten):
     """Take the rows in ``slots`` out of trees ``first`` to ``last``; ``forgotten`` counts them for each tree.
 

@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from ..arrays import LANES, LEFT, NOTHING, NOWHERE, RIGHT, TREES, example_forest, example_work
+from ..arrays import LANES, LEFT, NOTHING, NOWHERE, RIGHT, TREES, example_forest, example_scratch
 from .boxes import NO, YES, ask_box, bound_rows
 from .build import build, carry_out, part_rows, push_parts, push_task
 from .cuts import PATIENCE, candidate_rate, draw_between, draw_candidate, height, segment_rate
-from .jit import NONE, calling, entry, inlined, kernel, pasted, shared
+from .jit import NONE, always_inline, called_by_address, entry_point, inline_source, kernel
 from .nodes import (
     any_beyond,
     append_point,
@@ -41,7 +41,7 @@ FEW = 8
 ONE_BY_ONE = 2
 
 
-@inlined
+@always_inline
 def side_of(tree, parent, ref):
     """On which side of ``parent`` is its child ``ref``?"""
     return np.int64(tree.cuts[parent].right == ref)
@@ -59,7 +59,7 @@ def unload_leaf(tree, work, ref):
     return np.int64(tree.leaves[k].n_points)
 
 
-@pasted
+@inline_source
 def find_separation(tree, work, h, z, r, t0, t_end):
     """The first cut between t0 and t_end that parts ``z`` from all points of a node of ``work.path[:h]``.
 
@@ -89,14 +89,14 @@ def find_separation(tree, work, h, z, r, t0, t_end):
     return math.inf, -1, False
 
 
-@inlined
+@always_inline
 def has_room(tree, n):
     """Is there room for n more cuts and leaves?"""
     state = tree.state[0]
     return state.n_cuts + n <= tree.cuts.shape[0] and state.n_leaves + n <= tree.leaves.shape[0]
 
 
-@pasted
+@inline_source
 def insert_point(tree, work, h, slot, z, parent, side, t0, budget):
     """Add the row ``slot``, at ``z``, to the subtree below ``parent``, whose time starts at t0.
 
@@ -180,7 +180,7 @@ def insert_point(tree, work, h, slot, z, parent, side, t0, budget):
     return 0
 
 
-@inlined
+@always_inline
 def join_boxes(tree, v, box):
     """Make ``box`` cover the box of node ``v``."""
     own = tree.boxes[v]
@@ -189,7 +189,7 @@ def join_boxes(tree, v, box):
         box[1, k] = max(box[1, k], np.float64(own[1, k]))
 
 
-@inlined
+@always_inline
 def any_row_beyond(family, chunk, start, end, cut, normal, right):
     """Has the chunk a row right (or else left) of the cut?"""
     for s in range(start, end):
@@ -198,7 +198,7 @@ def any_row_beyond(family, chunk, start, end, cut, normal, right):
     return False
 
 
-@pasted
+@inline_source
 def find_chunk_separation(tree, work, chunk, start, end, v, t0):
     """The first cut after t0, before the cut of node ``v``, that parts some of the chunk's rows from all of ``v``.
 
@@ -237,7 +237,7 @@ def find_chunk_separation(tree, work, chunk, start, end, v, t0):
     return False, math.inf, False
 
 
-@inlined
+@always_inline
 def load_chunk(chunk, start, end, work, at):
     """Copy rows of the chunk to ``work.rows[at:]``."""
     for s in range(start, end):
@@ -246,7 +246,7 @@ def load_chunk(chunk, start, end, work, at):
         work.slots[at + s - start] = chunk.slots[s]
 
 
-@shared(NONE, lambda: (example_forest(), example_work(), example_work(), 0, 0.0))
+@called_by_address(NONE, lambda: (example_forest(), example_scratch(), example_scratch(), 0, 0.0))
 def insert_waiting(forest, work, chunk, n, budget):
     """Insert the n rows that wait in the lanes of the chunk, one by one.
 
@@ -275,7 +275,7 @@ def insert_waiting(forest, work, chunk, n, budget):
         )
 
 
-@inlined
+@always_inline
 def wait(chunk, q, m, row, parent, side, t0):
     """Let a row of the chunk wait in lane q, to be inserted below ``parent`` in tree m."""
     chunk.lanes[0, q] = m
@@ -285,7 +285,7 @@ def wait(chunk, q, m, row, parent, side, t0):
     chunk.lane_times[q] = t0
 
 
-@pasted
+@inline_source
 def extend(forest, m, tree, work, chunk, n, budget):
     """Add the first n rows of the chunk to tree m (docs/design.md, section 4)."""
     waiting = np.int64(0)
@@ -361,7 +361,7 @@ def extend(forest, m, tree, work, chunk, n, budget):
             top += 2
 
 
-@pasted
+@inline_source
 def learn_one(forest, work, chunk, first, last, slot, budget, learned):
     """Add one row to trees ``first`` to ``last``: these, not rows, wait for memory together. If one has no room for it, to none.
 
@@ -392,8 +392,7 @@ def learn_one(forest, work, chunk, first, last, slot, budget, learned):
     return lacking
 
 
-@calling(build, carry_out, insert_waiting)
-@entry
+@entry_point
 def learn_rows(forest, work, chunk, first, last, slots, budgets, learned):
     """Add the rows in ``slots`` to trees ``first`` to ``last``, the budget after each being ``budgets``.
 

@@ -1,15 +1,19 @@
-"""How kernels are compiled. The only place that imports numba.
+"""Decorators that compile kernels. The only module that imports numba.
 
-Two kinds of functions: an `entry` is called from Python, a `kernel` from an entry or another kernel. Both work in arrays
-they are given and allocate nothing, so numba's reference counting is left out: with it, building took 1.4 times as long,
-and two threads spent their time on each other's counters. A kernel has no way in from Python, which halves the time
-to compile it. An `inlined` kernel is a small one: a tree is some eighty words, and passing them on the stack costs more
-than what small kernels do. A `pasted` kernel is a part of another that has one caller: it is never compiled by itself. A `shared`
-kernel is a large one with several callers, which call it by its address: numba otherwise makes a copy of it for each caller, and
-optimises that copy again.
+============================  ==========================================================================================
+`entry_point`                 Called from Python.
+`kernel`                      Called from other kernels only. Without a wrapper for Python it compiles in half the time.
+`always_inline`               A small kernel, inlined by LLVM: a tree is some eighty words, and passing them on the stack
+                              costs more than what small kernels do.
+`inline_source`               A part of one caller, inlined before type inference: never compiled by itself.
+`called_by_address`           A large kernel with several callers. Numba would compile a copy of it into each of them.
+============================  ==========================================================================================
 
-Whole numbers are int64 in every signature, except slots, which are int32: one type each, so each kernel compiles once.
-Numba gives a literal argument a type of its own: large kernels are called with ``np.int64(0)``, not ``0``.
+Kernels work in arrays they are given and allocate nothing, so numba's reference counting is left out: with it, building
+took 1.4 times as long, and threads contended for the counters.
+
+Integers are int64 in every signature, except slots, which are int32: one type each, so each kernel compiles once. Numba
+gives a literal argument a type of its own: large kernels are called with ``np.int64(0)``, not ``0``.
 """
 
 from __future__ import annotations
@@ -26,34 +30,74 @@ from llvmlite import binding, ir
 from numba.core import cgutils, event, types
 from numba.extending import intrinsic
 
+_DISABLED: bool = numba.config.DISABLE_JIT  # type: ignore[attr-defined]
+
 _options: dict[str, Any] = {
     "nogil": True,
     "cache": True,
     "error_model": "numpy",
     "_nrt": False,
-    "no_cfunc_wrapper": True,  # nor a way in from C
+    "no_cfunc_wrapper": True,
 }
+_internal: dict[str, Any] = {**_options, "no_cpython_wrapper": True}
 
-_within: dict[str, Any] = {**_options, "no_cpython_wrapper": True}
+_entry: Any = numba.njit(**_options)
+kernel: Any = numba.njit(**_internal)
+always_inline: Any = numba.njit(**_internal, forceinline=True)
+inline_source: Any = numba.njit(**_options, inline="always")
 
-entry: Any = numba.njit(**_options)
-kernel: Any = numba.njit(**_within)
-inlined: Any = numba.njit(**_within, forceinline=True)
-pasted: Any = numba.njit(**_options, inline="always")
-
-# What a shared kernel may return.
+# Return types of kernels that are `called_by_address`.
 NONE, BOOLEAN, INTEGER = types.none, types.boolean, types.int64
 
 
-class Shared:
-    """A kernel that its callers call by address, which is in a cell with a name that the linker knows.
+def entry_point(function: Callable) -> Any:
+    """Compile a function to be called from Python, by way of `resolve`.
 
-    ``result`` is the type of what it returns, and ``examples()`` are examples of its arguments: callers are compiled, and loaded from
-    the cache, without it. Before any of them runs, somebody must `make_ready`: `resolve` does, for what an entry is `calling`.
+    The kernels it calls by address, directly or through others, are found by following the names in its code.
+    """
+    compiled = _entry(function)
+    if not _DISABLED:
+        compiled.called_by_address = tuple(_find_called(function))
+    return compiled
+
+
+def _find_called(function: Callable) -> list[AddressedKernel]:
+    """Return the kernels that a function calls by address, directly or through other kernels."""
+    found: dict[int, AddressedKernel] = {}
+    seen: set[Any] = set()
+    pending = [function]
+    while pending:
+        current = pending.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        for name in current.__code__.co_names:
+            callee: Any = current.__globals__.get(name)
+            if hasattr(callee, "addressed"):
+                found[id(callee.addressed)] = callee.addressed
+                pending.append(callee.addressed.function)
+            elif hasattr(callee, "py_func"):
+                pending.append(callee.py_func)
+    return list(found.values())
+
+
+class AddressedKernel:
+    """A kernel that its callers call through a pointer, kept in a cell that the linker knows by name.
+
+    Callers are compiled and loaded from the cache without it. `resolve` makes it ready before an entry point runs.
+
+    Parameters
+    ----------
+    function : callable
+    result : numba type
+        What it returns.
+    examples : callable
+        Returns examples of its arguments.
     """
 
     def __init__(self, function: Callable, result: Any, examples: Callable[[], tuple]) -> None:
-        self._kernel = kernel(function)
+        self.function = function
+        self.dispatcher = kernel(function)
         self._result = result
         self._examples = examples
         self._types: tuple | None = None
@@ -61,28 +105,29 @@ class Shared:
         self._name = f"{function.__module__}.{function.__name__}"
         binding.add_symbol(self._name, self._cell.ctypes.data)
 
-    def _argument_types(self) -> tuple:
+    def argument_types(self) -> tuple:
+        """Return the numba types of its arguments."""
         if self._types is None:
             self._types = tuple(numba.typeof(example) for example in self._examples())
         return self._types
 
     def compile(self) -> Any:
         """Compile it, or load it from the cache."""
-        compiled = _compile_types(self._kernel, self._argument_types())
+        compiled = _compile_types(self.dispatcher, self.argument_types())
         if compiled.signature.return_type != self._result:
             raise TypeError(f"{self._name} returns {compiled.signature.return_type}, not {self._result}")
         return compiled
 
     def make_ready(self) -> None:
-        """Let callers find it."""
+        """Set the pointer that callers follow."""
         if self._cell[0] == 0:
             compiled = self.compile()
             self._cell[0] = compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
 
     def type_call(self, typing: Any, *args: Any) -> Any:
-        """What numba makes of a call in another kernel."""
-        if args != self._argument_types():
-            raise numba.TypingError(f"{self._name} is called with {args}, not {self._argument_types()}")
+        """Type a call from another kernel, for numba."""
+        if args != self.argument_types():
+            raise numba.TypingError(f"{self._name} is called with {args}, not {self.argument_types()}")
         return self._result(*args), self._generate
 
     def _generate(self, context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -97,13 +142,13 @@ class Shared:
         return value
 
 
-def shared(result: Any, examples: Callable[[], tuple]) -> Callable[[Callable], Any]:
-    """A `Shared` kernel, as its callers see it."""
+def called_by_address(result: Any, examples: Callable[[], tuple]) -> Callable[[Callable], Any]:
+    """Compile a kernel once for all its callers: see `AddressedKernel`."""
 
     def decorate(function: Callable) -> Any:
-        if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+        if _DISABLED:
             return function
-        one = Shared(function, result, examples)
+        one = AddressedKernel(function, result, examples)
 
         def call(*args: Any) -> Any:
             return one.type_call(*args)
@@ -115,24 +160,14 @@ def shared(result: Any, examples: Callable[[], tuple]) -> Callable[[Callable], A
         call.__doc__ = function.__doc__
         call.__module__ = function.__module__
         caller: Any = intrinsic(call)
-        caller.shared = one
+        caller.addressed = one
         return caller
 
     return decorate
 
 
-def calling(*kernels: Any) -> Callable[[Any], Any]:
-    """An entry that calls these `shared` kernels, itself or through one of them."""
-
-    def decorate(entry: Any) -> Any:
-        entry.calls = tuple(kernel.shared for kernel in kernels if hasattr(kernel, "shared"))
-        return entry
-
-    return decorate
-
-
-def _fetch(typing: Any, array: Any, index: Any) -> Any:
-    """Have ``array[index]`` brought to the cache, and go on at once. (A read holds up what comes some hundred steps later.)"""
+def _prefetch(typing: Any, array: Any, index: Any) -> Any:
+    """Prefetch ``array[index]`` without blocking."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         view = context.make_array(signature.args[0])(context, builder, args[0])
@@ -141,21 +176,21 @@ def _fetch(typing: Any, array: Any, index: Any) -> Any:
         start = builder.bitcast(view.data, byte)
         address = builder.gep(start, [builder.mul(at, builder.extract_value(view.strides, 0))])
         kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-        fetch = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
-        builder.call(fetch, [address, number(0), number(3), number(1)])  # to be read, by all caches, data
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        builder.call(prefetch, [address, number(0), number(3), number(1)])  # for reading, into all cache levels, data
         return context.get_dummy_value()
 
     return types.void(array, index), generate
 
 
-def _fetch_nothing(array: Any, index: Any) -> None:
-    """Where kernels run uncompiled."""
+def _prefetch_nothing(array: Any, index: Any) -> None:
+    """Replace `_prefetch` where kernels run uncompiled."""
 
 
 def _bound_columns(width: int) -> Callable:
-    """The smallest and largest of so many columns of some rows, which are there, from one column on, into a box.
+    """Make a kernel that bounds ``width`` columns of at least one row, with vector instructions.
 
-    Numba's compiler is asked to look for loops that fit vector registers, but not for statements that do.
+    LLVM, as numba runs it, vectorises loops over rows but not the statements for several columns of one row.
     """
 
     def bound(typing: Any, rows: Any, start: Any, end: Any, column: Any, box: Any) -> Any:
@@ -189,18 +224,18 @@ def _bound_columns(width: int) -> Callable:
         box[0, column : column + width] = part.min(axis=0)
         box[1, column : column + width] = part.max(axis=0)
 
-    return bound_uncompiled if numba.config.DISABLE_JIT else intrinsic(bound)  # type: ignore[attr-defined]
+    return bound_uncompiled if _DISABLED else intrinsic(bound)
 
 
-fetch: Any = _fetch_nothing if numba.config.DISABLE_JIT else intrinsic(_fetch)  # type: ignore[attr-defined]
+prefetch: Any = _prefetch_nothing if _DISABLED else intrinsic(_prefetch)
 bound_eight: Any = _bound_columns(8)
 bound_four: Any = _bound_columns(4)
 
 
 def compile_for(kernel: Any, args: tuple) -> Any:
-    """The compiled version of an entry, or of a shared kernel, for arguments of the types of ``args``; loaded from the cache if there."""
-    if hasattr(kernel, "shared"):
-        return kernel.shared.compile()
+    """Return the version of a kernel for arguments of the types of ``args``, compiled or loaded from the cache."""
+    if hasattr(kernel, "addressed"):
+        return kernel.addressed.compile()
     if not hasattr(kernel, "overloads"):
         return kernel  # kernels run uncompiled
     return _compile_types(kernel, tuple(numba.typeof(arg) for arg in args))
@@ -213,30 +248,28 @@ def _compile_types(kernel: Any, kinds: tuple) -> Any:
 
 
 def resolve(entry: Any, args: tuple) -> Callable:
-    """The compiled version of an entry for arguments of the types of ``args``, and of no other: it does not look at them.
+    """Return the version of an entry point for arguments of the types of ``args``. It does not check types.
 
-    Numba chooses a version at each call by the types of all arrays in all arguments: 7 µs for a forest and its scratch space,
-    a quarter of what learning a row with 10 trees takes. Called directly, the version starts after 1 µs.
+    Numba chooses a version at each call by the types of all arrays in all arguments: 7 µs for a forest and its scratch
+    space, a quarter of what learning a row with 10 trees takes. Called directly, the version starts after 1 µs.
     """
     if not hasattr(entry, "overloads"):
         return entry  # kernels run uncompiled
-    for kernel in getattr(entry, "calls", ()):
-        kernel.make_ready()
+    for addressed in entry.called_by_address:
+        addressed.make_ready()
     compiled = compile_for(entry, args).entry_point
-    return lambda *args: compiled(
-        *args
-    )  # whoever counts memory walks into `compiled`, and on into numba, but not into functions
+    # A function, because tools that measure memory walk from `compiled` into all of numba, but not into functions.
+    return lambda *args: compiled(*args)
 
 
 class NotCompiledError(Exception):
     """A kernel is not in the cache."""
 
 
-class _Watch(event.Listener):
-    """Hears of every kernel that is about to be compiled, because it is not in the cache.
+class _CompileListener(event.Listener):
+    """Forbid compiling within `only_cached`, and pause the garbage collector while numba compiles.
 
-    Lets Python's garbage collector rest meanwhile: compiling makes millions of objects, most of which stay, and looking through
-    them for garbage again and again took a tenth of the time.
+    Compiling makes millions of objects, most of which stay: collecting took a tenth of the time.
     """
 
     _outermost: Any = None
@@ -258,15 +291,15 @@ class _Watch(event.Listener):
             gc.enable()
 
 
-_watch = _Watch()
-event.register("numba:compile", _watch)
+_listener = _CompileListener()
+event.register("numba:compile", _listener)
 
 
 @contextmanager
 def only_cached() -> Iterator[None]:
-    """Within it, a kernel that is not in the cache is not compiled: `NotCompiledError`."""
-    _watch.forbidden = True
+    """Raise `NotCompiledError` instead of compiling a kernel that is not in the cache."""
+    _listener.forbidden = True
     try:
         yield
     finally:
-        _watch.forbidden = False
+        _listener.forbidden = False

@@ -6,26 +6,26 @@ import math
 
 import numpy as np
 
-from ..arrays import ISOTROPIC, NOTHING, Tree
+from ..arrays import ISOTROPIC, NOTHING, TreeArrays
 from .boxes import UNSURE, YES, ask_box, round_down, round_up
 from .cuts import height
-from .jit import fetch, inlined, kernel
+from .jit import always_inline, kernel, prefetch
 
 # Scaled coordinates beyond this are read as this, and below NEAREST as 0, so that boxes fit float32 and squares float64.
 FARTHEST = 1e30
 NEAREST = 1e-30
 
 
-@inlined
+@always_inline
 def tree_of(forest, m):
-    """Tree ``m`` of the forest: views, nothing is copied."""
+    """TreeArrays ``m`` of the forest: views, nothing is copied."""
     return tree_with(forest, m, forest.state[m : m + 1])
 
 
-@inlined
+@always_inline
 def tree_with(forest, m, state):
-    """Tree ``m`` of the forest with its state elsewhere."""
-    return Tree(
+    """TreeArrays ``m`` of the forest with its state elsewhere."""
+    return TreeArrays(
         forest.family,
         forest.min_split,
         forest.redraw,
@@ -43,7 +43,7 @@ def tree_with(forest, m, state):
     )
 
 
-@inlined
+@always_inline
 def scaled(x, shift, scale):
     v = (x - shift) * scale
     v = v if v < FARTHEST else FARTHEST
@@ -51,14 +51,14 @@ def scaled(x, shift, scale):
     return v if abs(v) > NEAREST else 0.0
 
 
-@inlined
+@always_inline
 def scale_row(x, scaling, z):
     """The scaled coordinates of ``x``, into ``z``."""
     for k in range(z.shape[0]):
         z[k] = scaled(x[k], scaling[0, k], scaling[1, k])
 
 
-@inlined
+@always_inline
 def height_of(tree, slot, cut, normal, z):
     """The `height` of a held row; ``z`` is scratch space. Most cuts need two of its coordinates only."""
     if tree.family == ISOTROPIC:
@@ -70,25 +70,25 @@ def height_of(tree, slot, cut, normal, z):
     return cut.a * x + cut.b * y
 
 
-@inlined
+@always_inline
 def place(tree, slot, z):
     """The scaled coordinates of a held row, into ``z``."""
     scale_row(tree.rows[slot], tree.scaling, z)
 
 
-@inlined
+@always_inline
 def goes_right(tree, v, z):
     """Is ``z`` right of cut ``v``?"""
     return height(tree.family, tree.cuts[v], tree.boxes[v, -1], z) > tree.cuts[v].p
 
 
-@inlined
+@always_inline
 def leaf_of(tree, ref):
     """The leaf that node ``ref``, small or pending, is."""
     return ~np.int64(tree.cuts[ref].left) if ref >= 0 else ~ref
 
 
-@inlined
+@always_inline
 def is_pending(tree, v):
     """Is cut node ``v`` a leaf whose cut has not been carried out?"""
     return tree.cuts[v].right == NOTHING
@@ -98,7 +98,7 @@ def is_pending(tree, v):
 # Records
 
 
-@inlined
+@always_inline
 def new_cut(tree):
     """A free cut record, or -1 if there is no room."""
     state = tree.state[0]
@@ -113,13 +113,13 @@ def new_cut(tree):
     return v
 
 
-@inlined
+@always_inline
 def free_cut(tree, v):
     tree.cuts[v].left = tree.state[0].free_cut
     tree.state[0].free_cut = v
 
 
-@inlined
+@always_inline
 def new_leaf(tree):
     """An empty leaf, or -1 if there is no room."""
     state = tree.state[0]
@@ -140,13 +140,13 @@ def new_leaf(tree):
     return k
 
 
-@inlined
+@always_inline
 def free_leaf(tree, k):
     tree.leaves[k].last = tree.state[0].free_leaf
     tree.state[0].free_leaf = k
 
 
-@inlined
+@always_inline
 def child_of(tree, parent, side):
     """The node below ``parent`` on a side (0 left, 1 right); the root if ``parent`` is -1."""
     if parent < 0:
@@ -154,7 +154,7 @@ def child_of(tree, parent, side):
     return np.int64(tree.cuts[parent].right if side == 1 else tree.cuts[parent].left)
 
 
-@inlined
+@always_inline
 def attach(tree, parent, side, ref):
     """Put node ``ref`` there."""
     if parent < 0:
@@ -165,7 +165,7 @@ def attach(tree, parent, side, ref):
         tree.cuts[parent].left = ref
 
 
-@inlined
+@always_inline
 def set_cut(tree, v, cut, normal, time):
     """Give record ``v`` a cut."""
     node = tree.cuts[v]
@@ -184,7 +184,7 @@ def set_cut(tree, v, cut, normal, time):
 # Boxes of nodes
 
 
-@inlined
+@always_inline
 def copy_bounds(cuts, boxes, v):
     """Repeat the box of ``v`` in its record, in the dimensions of the cut."""
     node = cuts[v]
@@ -195,7 +195,7 @@ def copy_bounds(cuts, boxes, v):
     node.high_j = own[1, node.j]
 
 
-@inlined
+@always_inline
 def set_box(tree, v, box):
     """Give node ``v``, whose cut is set, the box of its points."""
     own = tree.boxes[v]
@@ -221,7 +221,7 @@ def extend_box(cuts, boxes, v, low, high):
     return True
 
 
-@inlined
+@always_inline
 def copy_box(tree, v, w):
     """Give node ``v`` the box of node ``w``."""
     for k in range(tree.boxes.shape[2]):
@@ -229,7 +229,7 @@ def copy_box(tree, v, w):
         tree.boxes[v, 1, k] = tree.boxes[w, 1, k]
 
 
-@inlined
+@always_inline
 def join_children(tree, v, z):
     """Give node ``v`` the box of its children, leaves or nodes; ``z`` is scratch space."""
     own = tree.boxes[v]
@@ -258,7 +258,7 @@ def join_children(tree, v, z):
     copy_bounds(tree.cuts, tree.boxes, v)
 
 
-@inlined
+@always_inline
 def any_beyond(tree, work, v, cut, normal, right):
     """Has cut node ``v`` a point right (or else left) of the cut? Mostly its box knows (docs/design.md, section 3)."""
     answer = ask_box(tree.family, tree.boxes[v], cut, normal, right)
@@ -283,9 +283,9 @@ def search_beyond(tree, work, ref, cut, normal, right):
                 for side in range(2):
                     w = np.int64(tree.cuts[v].right if side == 1 else tree.cuts[v].left)
                     if w >= 0:
-                        fetch(tree.cuts, w)
+                        prefetch(tree.cuts, w)
                     else:
-                        fetch(tree.leaves, ~w)
+                        prefetch(tree.leaves, ~w)
                     answer = ask_box(tree.family, tree.boxes[w], cut, normal, right) if w >= 0 else UNSURE
                     if answer == YES:
                         return True
@@ -323,7 +323,7 @@ def add_label(tree, k, slot):
         values[0] = total
 
 
-@inlined
+@always_inline
 def append_point(tree, k, slot):
     """Add a held row to leaf ``k`` as its newest point."""
     leaf = tree.leaves[k]
@@ -337,7 +337,7 @@ def append_point(tree, k, slot):
     add_label(tree, k, slot)
 
 
-@inlined
+@always_inline
 def count_labels(tree, k, slots, start, end):
     """Count the labels of the rows in ``slots[start:end]``, all that leaf ``k`` has."""
     values = tree.values[k]
@@ -364,7 +364,7 @@ def count_labels(tree, k, slots, start, end):
     values[2] = squares
 
 
-@inlined
+@always_inline
 def recount(tree, k):
     """Count all labels of leaf ``k`` afresh."""
     values = tree.values[k]

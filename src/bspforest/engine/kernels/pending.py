@@ -9,10 +9,10 @@ import math
 
 import numpy as np
 
-from .jit import inlined, kernel
+from .jit import always_inline, kernel
 
 
-@inlined
+@always_inline
 def put(tree, place, time, cut, leaf):
     due = tree.queue[place]
     due.time = time

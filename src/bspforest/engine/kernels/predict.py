@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ..arrays import NOTHING
-from .jit import entry, inlined
+from .jit import always_inline, entry_point
 from .nodes import scale_row
 from .traverse import walk_rows, walk_trees
 
 
-@inlined
+@always_inline
 def add_leaf(n_classes, values, hard, out):
     """Add what a leaf with label statistics ``values`` says to ``out``.
 
@@ -41,7 +41,7 @@ def add_leaf(n_classes, values, hard, out):
                 out[c] += values[c] / total
 
 
-@entry
+@entry_point
 def sum_leaves(forest, X, start, end, hard, out, rows, found, lanes):
     """Sum over the trees, for rows ``start`` to ``end`` of ``X``, what `add_leaf` says. The trees hold points.
 
@@ -65,7 +65,7 @@ def sum_leaves(forest, X, start, end, hard, out, rows, found, lanes):
                 add_leaf(forest.n_classes, values[found[s]], hard, out[block + s])
 
 
-@entry
+@entry_point
 def find_all_leaves(forest, X, start, end, out, rows, found, lanes):
     """The leaf of each row in each tree, into ``out[row, tree]``; the rest is scratch space as in `sum_leaves`."""
     for block in range(start, end, rows.shape[0]):
@@ -78,7 +78,7 @@ def find_all_leaves(forest, X, start, end, out, rows, found, lanes):
                 out[block + s, m] = found[s]
 
 
-@entry
+@entry_point
 def list_points(records, links, labels, leaves, out_slots, out_shares, starts):
     """The points of one leaf in each tree of several rows: ``leaves[row, tree]``. The first three are a forest's.
 
@@ -108,7 +108,7 @@ def list_points(records, links, labels, leaves, out_slots, out_shares, starts):
             starts[s + 1] = n
 
 
-@entry
+@entry_point
 def number_nodes(cuts, root, nodes, parents, depths):
     """Number the nodes of a tree from the root, parents first, left before right; how many there are.
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from .jit import inlined, kernel
+from .jit import always_inline, kernel
 
 _R11 = np.uint64(11)
 _L17, _L23, _R41 = np.uint64(17), np.uint64(23), np.uint64(41)
@@ -14,7 +14,7 @@ _L45, _R19 = np.uint64(45), np.uint64(19)
 _TO_UNIT = 2.0**-53
 
 
-@inlined
+@always_inline
 def draw_word(state):
     """The next 64 random bits."""
     s0, s1, s2, s3 = state.s0, state.s1, state.s2, state.s3
@@ -30,13 +30,13 @@ def draw_word(state):
     return word
 
 
-@inlined
+@always_inline
 def draw_uniform(state):
     """Uniform on [0, 1)."""
     return np.float64(draw_word(state) >> _R11) * _TO_UNIT
 
 
-@inlined
+@always_inline
 def draw_exponential(state):
     """Exponential with mean 1."""
     return -math.log(1.0 - draw_uniform(state))

@@ -13,13 +13,13 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import ISOTROPIC, NOTHING, PATH, READERS
-from .jit import fetch, inlined, kernel, pasted
+from .jit import always_inline, inline_source, kernel, prefetch
 
 # Further points of a leaf that are fetched. With one row more than these, a leaf of 3 is built afresh, by default.
 RING = 2
 
 
-@inlined
+@always_inline
 def step_down(family, cuts, boxes, v, z):
     """The child of cut node ``v`` that ``z`` belongs to, read at its nearest place in the box of ``v`` (docs/design.md, section 6).
 
@@ -83,7 +83,7 @@ def walk_rows(forest, m, rows, n, found, lanes):
                     lanes[1, u] = lanes[1, active]
                     continue
             else:
-                fetch(cuts, v)
+                prefetch(cuts, v)
             lanes[1, u] = v
             q += 1
 
@@ -103,13 +103,13 @@ def walk_trees(forest, z, found):
                 if found[m] >= 0:
                     found[m] = step_down(forest.family, forest.cuts[m], forest.boxes[m], found[m], z)
                     if found[m] >= 0:
-                        fetch(forest.cuts[m], found[m])
+                        prefetch(forest.cuts[m], found[m])
                     walking = True
         for m in range(first, last):
             found[m] = ~found[m]
 
 
-@pasted
+@inline_source
 def start_walks(forest, chunk, n, walks):
     """Set out with the rows that wait in the first n lanes of the chunk. How many have a way to go.
 
@@ -130,7 +130,7 @@ def start_walks(forest, chunk, n, walks):
     return active
 
 
-@pasted
+@inline_source
 def pass_node(forest, m, v, z):
     """The child of cut node ``v`` of tree m on the side of ``z``; for a pending leaf, the leaf. No branch, as in `step_down`."""
     node = forest.cuts[m, v]
@@ -145,23 +145,23 @@ def pass_node(forest, m, v, z):
     return right if height > node.p and right != NOTHING else left
 
 
-@pasted
-def fetch_points(forest, chunk, n, walks):
+@inline_source
+def prefetch_points(forest, chunk, n, walks):
     """Fetch what is in the leaves that the walks have come to: labels, the newest point, and as many more as `RING`."""
     for q in range(n):
         m, leaf = chunk.lanes[0, q], walks[3, q]
         if leaf != NOTHING:
-            fetch(forest.values[m], ~leaf)
+            prefetch(forest.values[m], ~leaf)
             walks[1, q] = forest.leaves[m, ~leaf].last
-            fetch(forest.rows, walks[1, q])
-            fetch(forest.links[m], walks[1, q])
+            prefetch(forest.rows, walks[1, q])
+            prefetch(forest.links[m], walks[1, q])
     for _ in range(RING):
         for q in range(n):
             m = chunk.lanes[0, q]
             if walks[3, q] != NOTHING:
                 walks[1, q] = forest.links[m, walks[1, q]]
-                fetch(forest.rows, walks[1, q])
-                fetch(forest.links[m], walks[1, q])
+                prefetch(forest.rows, walks[1, q])
+                prefetch(forest.links[m], walks[1, q])
 
 
 @kernel
@@ -177,7 +177,7 @@ def warm_up(forest, chunk, n, walks, paths):
         while k < active:
             v, q = np.uint64(walks[0, k]), np.uint64(walks[1, k])
             m = np.uint64(chunk.lanes[0, q])
-            fetch(forest.boxes[m], v)
+            prefetch(forest.boxes[m], v)
             h = walks[2, q]
             if h < PATH:
                 paths[q, h] = v
@@ -185,11 +185,11 @@ def warm_up(forest, chunk, n, walks, paths):
             following = pass_node(forest, m, v, chunk.rows[np.uint64(chunk.lanes[1, q])])
             walks[3, q] = following
             if following >= 0:
-                fetch(forest.cuts[m], following)
+                prefetch(forest.cuts[m], following)
                 walks[0, k] = following
                 k += 1
             else:
                 active -= 1
                 walks[0, k] = walks[0, active]
                 walks[1, k] = walks[1, active]
-    fetch_points(forest, chunk, n, walks)
+    prefetch_points(forest, chunk, n, walks)

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..arrays import AXES, ISOTROPIC, NOTHING
 from .boxes import NO, ask_box
-from .jit import entry, inlined, pasted
+from .jit import always_inline, entry_point, inline_source
 from .nodes import tree_of
 from .validate_points import (
     BAD_BOX,
@@ -54,7 +54,7 @@ from .validate_points import (
 LEVELS = 4
 
 
-@inlined
+@always_inline
 def check_cut(tree, v, fully):
     """Is record ``v`` a cut of its family, with the bounds of its box beside it?"""
     node = tree.cuts[v]
@@ -81,7 +81,7 @@ def check_cut(tree, v, fully):
     return FINE if node.i != node.j and abs(node.a * node.a + node.b * node.b - 1.0) < 1e-9 else BAD_CUT
 
 
-@inlined
+@always_inline
 def check_time(tree, v, t0, budget):
     """Is the time of cut node ``v`` possible, if it starts at t0?"""
     node = tree.cuts[v]
@@ -95,7 +95,7 @@ def check_time(tree, v, t0, budget):
     return FINE if node.right == NOTHING or node.time < math.inf else BAD_TIME
 
 
-@inlined
+@always_inline
 def note_leaf(tree, checks, k, pending, h, start, end):
     """Note leaf ``k``, with pending cut ``pending`` (or a negative number), whose points are below the node at depth h."""
     counts = checks.counts
@@ -125,7 +125,7 @@ def note_leaf(tree, checks, k, pending, h, start, end):
     return FINE
 
 
-@inlined
+@always_inline
 def put_note(checks, kind, ref, h, k, first):
     counts = checks.counts
     note = checks.notes[counts[N_NOTES]]
@@ -134,14 +134,14 @@ def put_note(checks, kind, ref, h, k, first):
     counts[N_NOTES] += 1
 
 
-@inlined
+@always_inline
 def is_full(checks, more):
     """Is there no room to note a leaf with ``more`` tests?"""
     counts = checks.counts
     return counts[N_NOTES] >= NOTES or counts[N_POINTS] >= POINTS or counts[N_NOTED] + more > checks.noted.shape[0]
 
 
-@inlined
+@always_inline
 def add_tests(tree, checks, v, h):
     """The tests for the children of node ``v`` at depth h: those of ``v``, and its own cut. Where they start and end.
 
@@ -162,7 +162,7 @@ def add_tests(tree, checks, v, h):
     return start, end + 1
 
 
-@inlined
+@always_inline
 def put_node(checks, top, ref, h, side):
     checks.stack[top, 0] = ref
     checks.stack[top, 1] = h
@@ -170,13 +170,13 @@ def put_node(checks, top, ref, h, side):
     checks.stack[top, 3] = 0
 
 
-@inlined
+@always_inline
 def exists(tree, ref):
     """Is there a record for node ``ref``?"""
     return ref < tree.state[0].n_cuts if ref >= 0 else ~ref < tree.state[0].n_leaves
 
 
-@inlined
+@always_inline
 def open_node(tree, checks, v, h, top, fully):
     """Put the children of node ``v``, at depth h, on the stack from ``top`` on."""
     left, right = np.int64(tree.cuts[v].left), np.int64(tree.cuts[v].right)
@@ -200,7 +200,7 @@ def open_node(tree, checks, v, h, top, fully):
     return FINE
 
 
-@inlined
+@always_inline
 def enter_node(tree, checks, v, h, budget, fully):
     """Check cut node ``v``, at depth h, without what is below it."""
     if checks.cuts[v] == 0:
@@ -211,7 +211,7 @@ def enter_node(tree, checks, v, h, budget, fully):
     return wrong if wrong != FINE else check_time(tree, v, checks.times[h], budget)
 
 
-@pasted
+@inline_source
 def check_nodes(tree, checks, budget, tame, fully):
     """Walk over all nodes of the tree; ``fully``: cut nodes are met before and again after what is below them."""
     if not exists(tree, np.int64(tree.state[0].root)):
@@ -257,7 +257,7 @@ def check_nodes(tree, checks, budget, tame, fully):
     return settle(tree, checks, tame, fully)
 
 
-@inlined
+@always_inline
 def check_free(tree, checks):
     """Are the records that were not met in the lists of free ones?"""
     v = np.int64(tree.state[0].free_cut)
@@ -280,7 +280,7 @@ def check_free(tree, checks):
     return FINE if used_all else LOST_RECORD
 
 
-@entry
+@entry_point
 def check_tree(forest, m, held, n_held, budget, tame, fully, checks):
     """What is wrong with tree ``m``, a number of `WRONG`.
 

@@ -14,7 +14,7 @@ import numpy as np
 from ..arrays import ISOTROPIC
 from .boxes import bound_rows, round_down, round_up
 from .cuts import height
-from .jit import inlined, kernel
+from .jit import always_inline, kernel
 from .nodes import place
 
 # What can be wrong with a tree, by the number that `check_tree` returns.
@@ -129,7 +129,7 @@ def make_checks(n_slots: int, n_cuts: int, n_leaves: int, n_features: int, n_val
     )
 
 
-@inlined
+@always_inline
 def check_totals(tree, k, totals, tame):
     """Are the label statistics of leaf ``k`` those that were counted into ``totals``, up to rounding?"""
     values = tree.values[k]
@@ -142,7 +142,7 @@ def check_totals(tree, k, totals, tame):
     return True
 
 
-@inlined
+@always_inline
 def check_due(tree, k, pending, right):
     """Does the cut ``pending`` (or a negative number) of leaf ``k``, which has ``right`` points on one side, part it?
 
@@ -159,7 +159,7 @@ def check_due(tree, k, pending, right):
     return FINE if due.cut == pending and due.leaf == k and due.time == tree.cuts[pending].time else BAD_QUEUE
 
 
-@inlined
+@always_inline
 def is_right(tree, v, z):
     """As `goes_right`, for a cut that is known to be one. Unsigned indices: numba need not ask whether they count from the end."""
     node = tree.cuts[np.uint64(v)]
@@ -168,7 +168,7 @@ def is_right(tree, v, z):
     return node.a * z[np.uint64(node.i)] + node.b * z[np.uint64(node.j)] > node.p
 
 
-@inlined
+@always_inline
 def settle_leaf(tree, checks, note, tame):
     """Are the statistics of a leaf those of its points?"""
     k, last, first = note[3], note[4], note[6]
@@ -186,7 +186,7 @@ def settle_leaf(tree, checks, note, tame):
     return FINE if check_totals(tree, k, totals, tame) else BAD_VALUES
 
 
-@inlined
+@always_inline
 def settle_points(tree, checks, note, first_test):
     """Are the points of a leaf where its tests say, and its pending cut theirs?"""
     pending, h, k, last, last_test, first = note[1], note[2], note[3], note[4], note[5], note[6]
@@ -205,7 +205,7 @@ def settle_points(tree, checks, note, first_test):
     return check_due(tree, k, pending, right)
 
 
-@inlined
+@always_inline
 def leave_node(tree, checks, v, h, wait):
     """Is the box of node ``v``, at depth h, that of its points, rounded outwards, and is its time possible?
 
@@ -228,7 +228,7 @@ def leave_node(tree, checks, v, h, wait):
     return FINE if right else BAD_BOX
 
 
-@inlined
+@always_inline
 def join_span(span, box):
     """Make ``span`` cover ``box``. No branches: which is smaller cannot be foreseen."""
     for k in range(span.shape[1]):
@@ -238,21 +238,21 @@ def join_span(span, box):
         span[1, k] = high if high > new_high else new_high
 
 
-@inlined
+@always_inline
 def clear_span(span):
     for k in range(span.shape[1]):
         span[0, k] = math.inf
         span[1, k] = -math.inf
 
 
-@inlined
+@always_inline
 def follow(tree, checks, s):
     """The point after ``checks.slots[s]`` in its ring; -1 if that is not a slot."""
     slot = checks.slots[s]
     return tree.links[slot] if 0 <= slot < checks.waiting.shape[0] else np.int32(-1)
 
 
-@inlined
+@always_inline
 def follow_rings(tree, checks):
     """List the points of the leaves noted. Most rings are short: a step of all rings at a time, so that they wait together."""
     notes, slots = checks.notes, checks.slots
@@ -275,7 +275,7 @@ def follow_rings(tree, checks):
     return True
 
 
-@inlined
+@always_inline
 def fetch_rows(tree, checks):
     """Scale the rows of the points noted. All are asked for before any is needed."""
     slots = checks.slots

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from .jit import entry, inlined
+from .jit import always_inline, entry_point
 from .nodes import tree_of
 
 
-@inlined
+@always_inline
 def scrub_cut(tree, v):
     """Zero all of a free cut record but the link to the next."""
     node = tree.cuts[v]
@@ -20,7 +20,7 @@ def scrub_cut(tree, v):
             tree.boxes[v, c, k] = 0.0
 
 
-@entry
+@entry_point
 def scrub_trees(forest, first, last, free):
     """Zero the free records of trees ``first`` to ``last``, and the links of the slots ``free``."""
     for m in range(first, last):
