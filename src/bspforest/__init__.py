@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .estimators.regressor import BSPForestClassifier, BSPForestRegressor
+    from .estimators import BSPForestClassifier, BSPForestRegressor
     from .persistence.saver import ModelFileError, load
 
 __all__ = ["BSPForestClassifier", "BSPForestRegressor", "ModelFileError", "load"]

@@ -9,8 +9,9 @@ import pytest
 from invariants import check
 
 from bspforest import BSPForestRegressor
-from bspforest.engine.forest import OnlineForest, find_range
-from bspforest.engine.progress import SILENT
+from bspforest.engine.config import ForestConfig
+from bspforest.engine.forest import OnlineForest
+from bspforest.engine.scaling import find_range
 
 rng = np.random.default_rng(0)
 X = rng.random((300, 4))
@@ -32,15 +33,8 @@ def make_forest(**kw) -> OnlineForest:
         "redraw": False,
         "scaling": "minmax",
         "window": None,
-        "seed": np.random.SeedSequence(1),
     }
-    return OnlineForest(4, **{**settings, **kw})
-
-
-def learn_the_long_way(forest: OnlineForest, k: int) -> None:
-    held = forest.n_held
-    (budgets,) = forest._budgets(held, [1])
-    forest._learn_block(X[k : k + 1], y[k : k + 1], w[k : k + 1], budgets, SILENT, X[k : k + 1])
+    return OnlineForest(ForestConfig(n_features=4, **{**settings, **kw}), np.random.SeedSequence(1))
 
 
 @pytest.mark.parametrize("kw", [{}, {"window": 40}, {"window": 1}, {"redraw": True}, {"scaling": None}])
@@ -48,7 +42,7 @@ def test_a_row_by_the_short_way_is_a_row_by_the_long_way(kw):
     short, long = make_forest(**kw), make_forest(**kw)
     for k in range(120):
         short.learn_row(X[k], y[k], w[k])
-        learn_the_long_way(long, k)
+        long.learn(X[k : k + 1], y[k : k + 1], w[k : k + 1])
     assert short.n_seen == long.n_seen == 120
     assert short.n_held == long.n_held
     assert short.budget == long.budget
@@ -71,11 +65,11 @@ def test_classes_can_be_added():
     codes = np.digitize(y, [0.3, 0.6]).astype(float)
     whole, grown = make_forest(n_classes=3), make_forest(n_classes=1)
     for k in range(200):
-        if codes[k] >= grown.n_classes:
-            grown.add_classes(int(codes[k]) + 1 - grown.n_classes)
+        if codes[k] >= grown.trees.n_classes:
+            grown.add_classes(int(codes[k]) + 1 - grown.trees.n_classes)
         grown.learn_row(X[k], codes[k], w[k])
         whole.learn_row(X[k], codes[k], w[k])
-    assert grown.n_classes == 3
+    assert grown.trees.n_classes == 3
     np.testing.assert_array_equal(grown.trees.sum_leaves(X), whole.sum_leaves(X))
 
 
@@ -116,8 +110,8 @@ def test_a_forgotten_row_takes_its_range_with_it(redraw):
     forest.learn(far, np.append(y, 0.0), np.append(w, 1.0))
     few = np.mean([leaves_of(forest, m) for m in range(100)])
     forest.forget(np.array([300]))
-    np.testing.assert_array_equal(forest._range, never._range)
-    np.testing.assert_array_equal(forest.trees.arrays.scaling, never.arrays.scaling)
+    np.testing.assert_array_equal(forest.range, never.range)
+    np.testing.assert_array_equal(forest.trees.arrays.scaling, never.trees.arrays.scaling)
     check(forest)
     leaves = [np.mean([leaves_of(f, m) for m in range(100)]) for f in (forest, never)]
     assert few < 0.5 * leaves[1]
@@ -133,12 +127,12 @@ def test_trees_are_built_afresh_only_if_the_range_is_another(monkeypatch):
     whole = np.round(X)  # every value is at an end, and many rows are there
     forest = make_forest()
     forest.learn(whole, y, w)
-    monkeypatch.setattr(forest, "_build_all", None)
+    monkeypatch.setattr(forest.trees, "build", None)
     forest.forget(np.arange(250))
     assert forest.n_held == 50
     monkeypatch.undo()
     forest.forget(250 + np.flatnonzero(whole[250:, 2] == 1.0))
-    np.testing.assert_array_equal(forest._range, held_range(forest))
+    np.testing.assert_array_equal(forest.range, held_range(forest))
     check(forest)
 
 
@@ -146,9 +140,9 @@ def test_the_range_of_nothing():
     forest = make_forest()
     forest.learn(X, y, w)
     forest.forget(np.arange(300))
-    np.testing.assert_array_equal(forest._range, 0.0)
+    np.testing.assert_array_equal(forest.range, 0.0)
     forest.learn(X[:40] + 7.0, y[:40], w[:40])
-    np.testing.assert_array_equal(forest._range, held_range(forest))
+    np.testing.assert_array_equal(forest.range, held_range(forest))
     check(forest)
 
 
@@ -157,9 +151,9 @@ def test_the_range_of_a_constant():
     forest.learn(np.full((3, 4), 5.0), y[:3], w[:3])
     forest.learn(np.full((1, 4), 7.0), y[:1], w[:1])
     forest.forget(np.arange(3))
-    np.testing.assert_array_equal(forest._range, 7.0)
+    np.testing.assert_array_equal(forest.range, 7.0)
     forest.forget(np.array([3]))
-    np.testing.assert_array_equal(forest._range, 0.0)
+    np.testing.assert_array_equal(forest.range, 0.0)
 
 
 @pytest.mark.parametrize("d", [1, 3, 8, 600, 1025])

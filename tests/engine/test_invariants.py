@@ -128,4 +128,4 @@ def test_forgetting_labels_of_any_size_and_no_weight():
     weightless.learn(X, y, np.zeros(80))
     weightless.forget(np.array([3, 7]))
     check(weightless)
-    assert np.isfinite(weightless.arrays.values[:, 0]).all()
+    assert np.isfinite(weightless.trees.arrays.values[:, 0]).all()

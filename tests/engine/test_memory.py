@@ -48,7 +48,7 @@ def test_growing_without_memory(monkeypatch):
     monkeypatch.undo()
     assert failed > 1
     # After the rows have reached the trees, when a large leaf is to be carried out: they are learned.
-    reserve = type(forest)._reserve
+    reserve = type(forest.trees)._reserve
     late = laws.make(X, 3, budget=lambda n: 1e-3 if n < 500 else 3.0)
     laws.learn(late, X[:490])
     left = [1]
@@ -59,7 +59,7 @@ def test_growing_without_memory(monkeypatch):
             raise MemoryError
         reserve(self, n)
 
-    monkeypatch.setattr(type(forest), "_reserve", fail_late)
+    monkeypatch.setattr(type(forest.trees), "_reserve", fail_late)
     with pytest.raises(MemoryError):
         laws.learn(late, X[490:510])
     monkeypatch.undo()
@@ -70,9 +70,9 @@ def test_growing_without_memory(monkeypatch):
     check(forest)
 
 
-def fail_from(monkeypatch, forest, name: str, call: int, until: int = 10**9) -> None:
-    """Have a method of the forest run out of memory from its call number ``call`` on."""
-    method = getattr(forest, name)
+def fail_from(monkeypatch, trees, name: str, call: int, until: int = 10**9) -> None:
+    """Make a method of the trees run out of memory from its call number ``call`` on."""
+    method = getattr(trees, name)
     count = iter(range(10**9))
 
     def fail(*args):
@@ -80,7 +80,7 @@ def fail_from(monkeypatch, forest, name: str, call: int, until: int = 10**9) -> 
             raise MemoryError
         return method(*args)
 
-    monkeypatch.setattr(forest, name, fail)
+    monkeypatch.setattr(trees, name, fail)
 
 
 def test_redrawing_without_memory(monkeypatch):
@@ -90,7 +90,7 @@ def test_redrawing_without_memory(monkeypatch):
     for call in range(1, 40):
         forest = laws.make(X, 9, budget=lambda n: 0.01 if n < 100 else 4.0, redraw=True)
         laws.learn(forest, X[:99])
-        fail_from(monkeypatch, forest, "_reserve", call)
+        fail_from(monkeypatch, forest.trees, "_reserve", call)
         try:
             laws.learn(forest, X[99:130])
         except MemoryError:
@@ -110,14 +110,14 @@ def test_rescaling_without_memory(monkeypatch, redraw, fails):
     X[30:] *= 5.0
     forest = laws.make(X, 4, budget=2.0, scaling="minmax", redraw=redraw)
     laws.learn(forest, X[:30])
-    low_high = forest._range
+    low_high = forest.range
     # Building is one call; redrawing learns the rows once more, after having learned the new ones.
-    name, first = ("_insert", 1) if redraw else ("_build_all", 0)
-    fail_from(monkeypatch, forest, name, first, first + fails)
+    name, first = ("insert", 1) if redraw else ("build", 0)
+    fail_from(monkeypatch, forest.trees, name, first, first + fails)
     if fails == 1:
         laws.learn(forest, X[30:])
         assert forest.n_held == 60
-        np.testing.assert_array_equal(forest._range, low_high)
+        np.testing.assert_array_equal(forest.range, low_high)
     else:
         with pytest.raises(MemoryError):
             laws.learn(forest, X[30:])
@@ -135,20 +135,20 @@ def test_rescaling_without_memory_to_begin_with(monkeypatch, forgets):
     X[30:] *= 5.0
     forest = laws.make(X, 4, budget=2.0, scaling="minmax")
     laws.learn(forest, X[:30])
-    low, high = forest._range
+    low, high = forest.range
     with monkeypatch.context() as patch:
-        fail_from(patch, forest, "_make_works", 0)
+        fail_from(patch, forest.trees, "make_build_scratch", 0)
         if forgets:  # what was asked for cannot be done wholly, which is to be told
             with pytest.raises(MemoryError):
                 forest.forget(np.array([np.argmin(X[:30, 0])]))
         else:
             laws.learn(forest, X[30:])
     assert forest.n_held == (29 if forgets else 60)
-    np.testing.assert_array_equal(forest._range, (low, high))
+    np.testing.assert_array_equal(forest.range, (low, high))
     check(forest)
     laws.learn(forest, X)
     check(forest)
-    assert (forest._range[1] > high).all()
+    assert (forest.range[1] > high).all()
 
 
 def test_building_where_little_can_be_reserved(monkeypatch):
@@ -173,7 +173,7 @@ def test_building_where_little_can_be_reserved(monkeypatch):
         assert asked[:6] == [9_001, 4_500, 2_250, 1_125, 1_687, 2_530]
         asked.clear()
         check(forests[1])
-        np.testing.assert_array_equal(forests[0].sum_leaves(X), forests[1].sum_leaves(X))
+        np.testing.assert_array_equal(forests[0].trees.sum_leaves(X), forests[1].trees.sum_leaves(X))
     forest = laws.make(X, 4, budget=100.0)
     for last in (1, 5):  # none at all, or none when there was not enough
         asked.clear()
@@ -332,7 +332,7 @@ def test_without_threads(monkeypatch):
         laws.learn(forest, X[4_000:])
     monkeypatch.undo()
     assert left[0] < -4
-    np.testing.assert_array_equal(forests[0].sum_leaves(X), forests[1].sum_leaves(X))
+    np.testing.assert_array_equal(forests[0].trees.sum_leaves(X), forests[1].trees.sum_leaves(X))
     check(forests[1])
 
 

@@ -232,7 +232,7 @@ def test_unseen_classes_in_a_series(kind, classes):
 def test_forgetting_everything():
     forest = regressor().fit(X, y).forget(np.arange(60))
     assert forest.n_samples_ == 0
-    with pytest.raises(ValueError, match="holds no rows"):
+    with pytest.raises(ValueError, match="holds no samples"):
         forest.predict(X)
     with pytest.raises(ValueError, match="already forgotten"):
         forest.forget(3)
@@ -250,7 +250,7 @@ def test_empty_first_chunk(tmp_path, make):
     labels = np.where(y > 0.5, "a", "b") if more else y
     forest.partial_fit(X[:0], labels[:0], **more)
     assert (forest.n_samples_, forest.n_samples_seen_, forest.n_features_in_) == (0, 0, 3)
-    with pytest.raises(ValueError, match="holds no rows"):
+    with pytest.raises(ValueError, match="holds no samples"):
         forest.predict(X)
     with pytest.raises(ValueError, match="unknown id 0: no rows have been seen so far"):
         forest.forget(0)

@@ -41,7 +41,7 @@ def fitted(d: int = 2):
 
 WRONG = {
     "not fitted": (lambda: PartitionDisplay.from_estimator(BSPForestRegressor()), NotFittedError, "call fit or partial_fit"),
-    "nothing held": (lambda: SurfaceDisplay.from_estimator(fitted().forget(range(30))), ValueError, "holds no rows"),
+    "nothing held": (lambda: SurfaceDisplay.from_estimator(fitted().forget(range(30))), ValueError, "holds no samples"),
     "not ours": (lambda: SurfaceDisplay.from_estimator(RandomForestClassifier()), TypeError, "got RandomForestClassifier"),
     "pipeline": (
         lambda: PartitionDisplay.from_estimator(make_pipeline(StandardScaler(), BSPForestRegressor())),

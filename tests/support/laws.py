@@ -8,6 +8,7 @@ import numpy as np
 from scipy.spatial import ConvexHull
 
 from bspforest.engine.arrays import NOTHING
+from bspforest.engine.config import ForestConfig
 from bspforest.engine.forest import OnlineForest
 
 FAMILIES = ("pairs", "axes", "isotropic")
@@ -52,9 +53,9 @@ def make(
     n_classes=0,
 ):
     """An empty forest for rows like X."""
-    return OnlineForest(
-        X.shape[1],
+    config = ForestConfig(
         n_trees=n_trees,
+        n_features=X.shape[1],
         n_classes=n_classes,
         cuts=cuts,
         budget=budget if callable(budget) else Steps([budget]),
@@ -62,8 +63,8 @@ def make(
         redraw=redraw,
         scaling=scaling,
         window=window,
-        seed=np.random.SeedSequence(seed),
     )
+    return OnlineForest(config, np.random.SeedSequence(seed))
 
 
 def learn(forest: OnlineForest, X: np.ndarray) -> OnlineForest:

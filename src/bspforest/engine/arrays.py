@@ -34,6 +34,14 @@ LEFT, RIGHT = np.int64(0), np.int64(1)
 NOWHERE = np.int64(-1)
 
 
+# Label statistics of a leaf in regression: total weight, weighted mean, weighted sum of squares about it. In classification there
+# is one weight per class instead.
+WEIGHT, MEAN, SQUARES = 0, 1, 2
+
+# Columns of ``labels``.
+LABEL, LABEL_WEIGHT = 0, 1
+
+
 def record(*fields: tuple[str, type]) -> np.dtype:
     """A record type with C alignment, whose fields read as attributes also where kernels run uncompiled."""
     return np.dtype((np.record, np.dtype(list(fields), align=True)))

@@ -1,7 +1,6 @@
-"""The online forest behind every interface: rows in, rows out, questions answered.
+"""The online forest behind every interface: which rows its trees hold, with which budget and scaling.
 
-`OnlineForest` decides which rows its trees (`bspforest.engine.ensemble`) hold, with which budget and scaling. It knows nothing of
-scikit-learn, river or files; it trusts its input (finite float64 rows, class indices from 0), which the interfaces check.
+`OnlineForest` trusts its input (finite float64 rows, class indices from 0), which the interfaces check.
 """
 
 from __future__ import annotations
@@ -11,40 +10,19 @@ from contextlib import nullcontext
 
 import numpy as np
 
-from . import arrays as layout
-from .arrays import AXES, ISOTROPIC, PAIRS, Scratch
+from .arrays import Scratch, allocate
+from .config import FAMILIES, ForestConfig
 from .ensemble import TreeEnsemble
 from .interrupts import defer_interrupts
 from .progress import SILENT, Progress
 from .rows import RowTable
-
-FAMILIES = {"pairs": PAIRS, "axes": AXES, "isotropic": ISOTROPIC}
-
-# Rows are numbered by int32.
-MOST_ROWS = 2**31 - 1
+from .scaling import find_range, spread
 
 # (row, tree) pairs learned between two chances to be interrupted: about a second.
 BLOCK = 1_000_000
 
-
-def spread(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Shift and scale that take [low, high] to [0, 1]; a column without spread to 0."""
-    size = high - low
-    with np.errstate(divide="ignore", over="ignore"):
-        scale = np.where(size > 0, np.minimum(1.0 / size, np.finfo(float).max), 0.0)
-    return np.stack([low, scale])
-
-
-def find_range(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The smallest and largest of each column. Several rows side by side: numpy takes ten times as long for narrow arrays."""
-    d = X.shape[1]
-    k = 1024 // d
-    if k < 2 or len(X) <= k or not X.flags.c_contiguous:
-        return X.min(axis=0), X.max(axis=0)
-    n = len(X) // k * k
-    wide, rest = X[:n].reshape(-1, k * d), X[n:]
-    low, high = wide.min(axis=0).reshape(k, d), wide.max(axis=0).reshape(k, d)
-    return np.vstack([low, rest]).min(axis=0), np.vstack([high, rest]).max(axis=0)
+# Rows whose range is looked at together.
+RANGE_BLOCK = 65_536
 
 
 class OnlineForest:
@@ -52,62 +30,46 @@ class OnlineForest:
 
     Parameters
     ----------
-    n_features, n_trees, n_classes, min_samples_split : int
-        ``n_classes`` is 0 for regression.
-    cuts : {"pairs", "axes", "isotropic"}
-    budget : callable
-        The budget for a number of rows held.
-    redraw : bool
-        Refine as the paper's Algorithm 4 is printed.
-    scaling : "minmax", None or (low, high)
-    window : int or None
-        Hold at most this many rows, the latest.
+    config : ForestConfig
     seed : numpy.random.SeedSequence
+
+    Attributes
+    ----------
+    trees : TreeEnsemble
+    rows : RowTable
+        Which rows are held, and in which slots of the arrays.
+    budget : float
+        The budget in use.
+    verify : callable or None
+        Called with the forest before it is first changed, and never again; raises if it must not be. Set by whoever loads a
+        forest from a file and postpones a part of the check.
     """
 
-    # The file that a forest was loaded from, if its points are still to be checked: see `bspforest.persistence.validation`.
-    unchecked: str | None = None
+    verify: Callable[[OnlineForest], None] | None = None
 
-    def __init__(
-        self,
-        n_features: int,
-        *,
-        n_trees: int,
-        n_classes: int,
-        cuts: str,
-        budget: Callable[[int], float],
-        min_samples_split: int,
-        redraw: bool,
-        scaling: str | tuple[np.ndarray, np.ndarray] | None,
-        window: int | None,
-        seed: np.random.SeedSequence,
-    ) -> None:
-        n_trees = int(n_trees)  # numpy's whole numbers may be too small to calculate with
-        window = None if window is None else int(window)
-        streams = seed.generate_state(4 * n_trees, np.uint64).reshape(n_trees, 4)
+    def __init__(self, config: ForestConfig, seed: np.random.SeedSequence) -> None:
+        streams = seed.generate_state(4 * config.n_trees, np.uint64).reshape(config.n_trees, 4)
+        self.config = config
         self.trees = TreeEnsemble(
-            layout.allocate(
-                family=FAMILIES[cuts],
-                min_split=min(int(min_samples_split), MOST_ROWS),
-                redraw=redraw,
-                n_classes=n_classes,
-                n_features=n_features,
+            allocate(
+                family=FAMILIES[config.cuts],
+                min_split=config.min_samples_split,
+                redraw=config.redraw,
+                n_classes=config.n_classes,
+                n_features=config.n_features,
                 streams=streams,
             )
         )
-        self.budget_of = budget
-        self.scaling = scaling
-        self.window = window
-        self.budget = 0.0
         self.rows = RowTable()
-        self._range = (np.zeros(n_features), np.zeros(n_features))
-        self._held_at_scaling = 0
-        self._learned_since = 0
-        if isinstance(scaling, tuple):
-            self.trees.arrays.scaling[:] = spread(*scaling)
+        self.budget = 0.0
+        self.range = (np.zeros(config.n_features), np.zeros(config.n_features))
+        self.held_at_scaling = 0  # rows held when the range was last looked at
+        self.learned_since = 0  # rows learned since then
+        if isinstance(config.scaling, tuple):
+            self.trees.arrays.scaling[:] = spread(*config.scaling)
 
     # ------------------------------------------------------------------------------------------------------------------
-    # What it holds
+    # Rows held
 
     @property
     def n_seen(self) -> int:
@@ -118,67 +80,90 @@ class OnlineForest:
         return self.rows.n_held
 
     def held_rows(self) -> np.ndarray:
-        """The rows held, oldest first, as they were given."""
+        """Return the rows held, oldest first, as they were given."""
         return self.trees.arrays.rows[self.rows.held_slots()]
 
     def held_labels(self) -> np.ndarray:
-        """Label and weight of the rows held, oldest first."""
+        """Return label and weight of the rows held, oldest first."""
         return self.trees.arrays.labels[self.rows.held_slots()]
 
-    def trust(self) -> None:
-        """Check the forest fully if it came from a file and has not been: to be called before anything is changed."""
-        if self.unchecked is not None:
-            from ..persistence.validation import check_fully  # which needs this module
-
-            check_fully(self, self.unchecked)
-            self.unchecked = None
+    def _verify(self) -> None:
+        """Let whoever loaded the forest finish checking it, before it is changed."""
+        if self.verify is not None:
+            self.verify(self)
+            self.verify = None
 
     # ------------------------------------------------------------------------------------------------------------------
     # Learning
 
     def learn(
-        self, X: np.ndarray, y: np.ndarray, w: np.ndarray, progress: Progress = SILENT, *, disposable: bool = False
+        self, X: np.ndarray, y: np.ndarray, w: np.ndarray, progress: Progress = SILENT, *, torn_is_fine: bool = False
     ) -> None:
-        """Learn rows in order. If interrupted, some first part of them is learned, by all trees.
+        """Learn rows in order. If interrupted, the rows of some first blocks are learned, by all trees.
 
-        Unless the forest is ``disposable``, which the caller will then throw away: it may be interrupted anywhere.
+        With ``torn_is_fine`` it may be interrupted anywhere: the caller then discards the forest.
         """
-        if len(X) == 1 and self.n_held and self.window != 1:
-            self.learn_row(X[0], y[0], w[0])
+        if len(X) == 1 and self.n_held and self.config.window != 1:
+            self.learn_row(X, y[0], w[0])
             progress.advance(1)
             return
         if len(X):
-            self.trust()
+            self._verify()
         # Rows that would be learned only to be forgotten are skipped.
-        skip = max(0, len(X) - self.window) if self.window is not None else 0
+        window = self.config.window
+        skip = max(0, len(X) - window) if window is not None else 0
         held = 0 if skip else self.n_held
         size = max(256, BLOCK // self.trees.n_trees)
-        if held == 0 and not self.trees.arrays.redraw:
+        if held == 0 and not self.config.redraw:
             size = max(len(X), 1)
         starts = range(skip, len(X), size)
-        budgets = self._budgets(held, [min(size, len(X) - start) for start in starts])
-        for start, budget in zip(starts, budgets, strict=True):
-            part = slice(start, start + size)
-            with nullcontext() if disposable else defer_interrupts():
+        budgets = self._budgets_of_blocks(held, [min(size, len(X) - start) for start in starts])
+        for start, block_budgets in zip(starts, budgets, strict=True):
+            block = slice(start, start + size)
+            with nullcontext() if torn_is_fine else defer_interrupts():
                 if start == skip > 0:
                     self.forget_oldest(self.n_held)
                     self.rows.skip(skip)
                     progress.advance(skip)
-                self._learn_block(X[part], y[part], w[part], budget, progress, X[skip:])
+                self._make_window_room(len(X[block]))
+                if self.n_held == 0 and self.config.scaling == "minmax":
+                    self._set_range(*find_range(X[skip:]))
+                    self.held_at_scaling = len(X) - skip
+                    self.learned_since = 0
+                if self.n_held == 0 and not self.config.redraw:
+                    self._build_first(X[block], y[block], w[block], float(block_budgets[-1]), progress)
+                else:
+                    self._add(X[block], y[block], w[block], block_budgets)
+                    progress.advance(len(X[block]))
 
-    def _budgets(self, held: int, sizes: list[int]) -> list[np.ndarray]:
-        """The budgets of the rows of each block; an error if they decrease, before anything is changed.
+    def learn_row(self, x: np.ndarray, y: float, w: float) -> None:
+        """Learn one row of shape (1, d) or (d,): `learn` without what only blocks need, half the time with 10 trees."""
+        held, window = self.rows.n_held, self.config.window
+        if held == 0 or window == 1:
+            self.learn(np.reshape(x, (1, -1)), np.array([y], float), np.array([w], float))
+            return
+        budget = self.config.budget(held + 1 if window is None else min(held + 1, window))
+        if budget < self.config.budget(held):
+            self._budgets_of_blocks(held, [1])  # says what is wrong
+        if self.verify is not None:
+            self._verify()
+        with defer_interrupts():
+            self._make_window_room(1)
+            self._add(x, y, w, np.array([budget]))
 
-        The exact law asks only for the last one of a block.
+    def _budgets_of_blocks(self, held: int, sizes: list[int]) -> list[np.ndarray]:
+        """Return the budgets after the rows of each block; raise if they decrease, before anything is changed.
+
+        The exact law needs only the last one of a block.
         """
-        most = self.window if self.window is not None else 2**62
-        last = self.budget_of(held) if held else 0.0
+        most = self.config.window if self.config.window is not None else 2**62
+        last = self.config.budget(held) if held else 0.0
         blocks = []
         for size in sizes:
-            first = 1 if self.trees.arrays.redraw else size
+            first = 1 if self.config.redraw else size
             values = []
             for n in range(held + first, held + size + 1):
-                value = self.budget_of(min(n, most))
+                value = self.config.budget(min(n, most))
                 if value < last:
                     raise ValueError(
                         f"budget must not decrease with the number of rows held, but it is {last!r} for fewer rows "
@@ -187,71 +172,56 @@ class OnlineForest:
                 last = value
                 values.append(value)
             held += size
-            blocks.append(np.array(values) if self.trees.arrays.redraw else np.full(size, last))
+            blocks.append(np.array(values) if self.config.redraw else np.full(size, last))
         return blocks
 
-    def _learn_block(self, X, y, w, budgets, progress: Progress, all_rows: np.ndarray) -> None:
-        """Learn some rows of those that are given. If none are held yet, features are scaled by the range of all that are."""
-        n = len(X)
-        if self.window is not None:
-            self.forget_oldest(self.n_held + n - self.window)
-        if self.n_held == 0 and self.scaling == "minmax":
-            self._set_scaling(*find_range(all_rows))
-            self._held_at_scaling = len(all_rows)
-            self._learned_since = 0
-        slots = self._take_slots(n)
-        in_order = slots[-1] - slots[0] == n - 1 and bool((np.diff(slots) == 1).all())
-        places = slice(slots[0], slots[0] + n) if in_order else slots  # in order: a tenth of the time
-        self.trees.arrays.rows[places] = X
-        self.trees.arrays.labels[places, 0] = y
-        self.trees.arrays.labels[places, 1] = w
-        if self.n_held == 0 and not self.trees.arrays.redraw:
-            self.rows.add(slots)
-            try:
-                self._build(float(budgets[-1]), self.trees.make_build_scratch(n), progress)
-            except BaseException:  # no tree may be asked for these rows
-                self.rows.remove(np.arange(self.n_seen - n, self.n_seen))
-                self.trees.clear()
-                raise
-            return
+    def _build_first(self, X: np.ndarray, y: np.ndarray, w: np.ndarray, budget: float, progress: Progress) -> None:
+        """Build the trees from rows, with none held so far."""
+        slots = self._store(X, y, w)
+        self.rows.add(slots)
+        try:
+            self._build(budget, self.trees.make_build_scratch(len(slots)), progress)
+        except BaseException:  # no tree may be asked for these rows
+            self.rows.remove(np.arange(self.n_seen - len(slots), self.n_seen))
+            self.trees.clear()
+            raise
+
+    def _make_window_room(self, n: int) -> None:
+        """Forget the oldest rows, so that n more fit the window."""
+        window = self.config.window
+        if window is not None and self.n_held + n > window:
+            self.forget_oldest(self.n_held + n - window)
+
+    def _add(self, X: np.ndarray, y: np.ndarray | float, w: np.ndarray | float, budgets: np.ndarray) -> None:
+        """Add a block of rows to the trees, the budget after each being ``budgets``."""
+        n = len(budgets)
+        slots = self._store(X, y, w)
         # After forgetting, the budget stays where it was until the number of rows has caught up.
         budget = max(self.budget, float(budgets[-1]))
-        self._insert_new(slots, budgets if self.trees.arrays.redraw else np.full(n, budget), budget)
-        self._learned_since += n
-        progress.advance(n)
-        if self.scaling == "minmax" and self._learned_since >= self._held_at_scaling:
-            self._rescale()
+        self._insert(slots, budgets if self.config.redraw else np.full(n, budget), budget)
+        self.learned_since += n
+        if self.learned_since >= self.held_at_scaling and self.config.scaling == "minmax":
+            self._revise_range()
 
-    def learn_row(self, x: np.ndarray, y: float, w: float) -> None:
-        """Learn one row, as `learn` would. With 10 trees, half the time of the long way would be Python's."""
-        table = self.rows
-        held = table.n_held
-        if held == 0 or self.window == 1:
-            self.learn(np.reshape(x, (1, -1)), np.array([y], float), np.array([w], float))
-            return
-        most = held + 1 if self.window is None else self.window
-        budget = self.budget_of(min(held + 1, most))
-        if budget < self.budget_of(held):
-            self._budgets(held, [1])  # says what is wrong
-        if self.unchecked is not None:
-            self.trust()
-        with defer_interrupts():
-            if held == most:
-                self._forget_part(table.oldest(1))
-            slots = self._take_slots(1)
-            slot = slots.item()
-            self.trees.arrays.rows[slot] = x
-            labels = self.trees.arrays.labels
-            labels[slot, 0] = y
-            labels[slot, 1] = w
-            largest = max(self.budget, budget)
-            self._insert_new(slots, np.array([budget if self.trees.arrays.redraw else largest]), largest)
-            self._learned_since += 1
-            if self._learned_since >= self._held_at_scaling and self.scaling == "minmax":
-                self._rescale()
+    def _store(self, X: np.ndarray, y: np.ndarray | float, w: np.ndarray | float) -> np.ndarray:
+        """Write rows with labels and weights into free slots; return these. They do not count as held yet."""
+        n = len(X) if X.ndim == 2 else 1
+        self.trees.make_room(self.rows.n_slots + max(0, n - self.rows.n_free), spare=self.n_held > 0)
+        slots = self.rows.take_slots(n)
+        first = slots[0]
+        if n == 1:
+            places: slice | np.ndarray = slice(first, first + 1)
+        else:  # a slice takes a tenth of the time
+            in_order = slots[-1] - first == n - 1 and bool((np.diff(slots) == 1).all())
+            places = slice(first, first + n) if in_order else slots
+        arrays = self.trees.arrays
+        arrays.rows[places] = X
+        arrays.labels[places, 0] = y
+        arrays.labels[places, 1] = w
+        return slots
 
-    def _insert_new(self, slots: np.ndarray, budgets: np.ndarray, budget: float) -> None:
-        """Have all trees learn new rows; they count as held as soon as all have. The budget is then ``budget``."""
+    def _insert(self, slots: np.ndarray, budgets: np.ndarray, budget: float) -> None:
+        """Insert stored rows into all trees; they count as held as soon as all trees have them."""
         held = self.n_held
 
         def hold() -> None:
@@ -263,77 +233,72 @@ class OnlineForest:
         except MemoryError:
             if self.n_held == held:
                 self.rows.give_back(slots)
-            if self.trees.arrays.redraw:
+            if self.config.redraw:
                 self.budget = max(self.budget, budget)  # trees that have drawn cuts for these rows keep them
             raise
-
-    def _take_slots(self, n: int) -> np.ndarray:
-        """Places for n new rows."""
-        self.trees.make_room(self.rows.n_slots + max(0, n - self.rows.n_free), spare=self.n_held > 0)
-        return self.rows.take_slots(n)
 
     # ------------------------------------------------------------------------------------------------------------------
     # Building from the rows held
 
-    def _build(self, budget: float, works: list[Scratch], progress: Progress) -> None:
+    def _build(self, budget: float, scratch: list[Scratch], progress: Progress) -> None:
         """Build all trees from the rows held."""
-        self.trees.build(self.rows.held_slots(), budget, works, progress)
+        self.trees.build(self.rows.held_slots(), budget, scratch, progress)
         self.budget = budget
-        self._held_at_scaling = self.n_held
-        self._learned_since = 0
+        self.held_at_scaling = self.n_held
+        self.learned_since = 0
 
-    def _set_scaling(self, low: np.ndarray, high: np.ndarray) -> None:
+    def _set_range(self, low: np.ndarray, high: np.ndarray) -> None:
         self.trees.arrays.scaling[:] = spread(low, high)
-        self._range = (low, high)
+        self.range = (low, high)
 
-    def _rescale(self, least: float = 0.1) -> None:
-        """If the range of some feature has moved by this share of what is in use, build the trees afresh with the new one.
+    def _revise_range(self, least: float = 0.1) -> None:
+        """If the range of some feature has moved by this share of the one in use, build the trees afresh with the new one.
 
-        If there is no memory to begin with that, they stay as they are, which is as exact for the range in use; it is tried again
-        when as many rows have been learned.
+        Without memory to begin with, the trees stay as they are, which is exact for the range in use; the next attempt
+        follows when as many rows have been learned.
         """
         low, high = self._find_range()
-        used_low, used_high = self._range
+        used_low, used_high = self.range
         moved = least * (used_high - used_low)
         if np.any(np.abs(low - used_low) > moved) or np.any(np.abs(high - used_high) > moved):
-            budgets = self._budgets_of_all()  # a function of the user's: called before anything is changed
+            budgets = self._budgets_of_held()  # calls the user's function: before anything is changed
             try:
-                works = [] if self.trees.arrays.redraw else self.trees.make_build_scratch(self.n_held)
+                scratch = [] if self.config.redraw else self.trees.make_build_scratch(self.n_held)
             except MemoryError:
                 if not least:
                     raise
             else:
-                self._rebuild(works, budgets, (low, high), (used_low, used_high))
-        self._held_at_scaling = self.n_held
-        self._learned_since = 0
+                self._rebuild(scratch, budgets, (low, high), (used_low, used_high))
+        self.held_at_scaling = self.n_held
+        self.learned_since = 0
 
     def _find_range(self) -> tuple[np.ndarray, np.ndarray]:
-        """The range of the rows held; zeros if there are none."""
+        """Return the range of the rows held; zeros if there are none."""
         slots = self.rows.held_slots()
-        low = high = self.trees.arrays.rows[slots[0]].copy() if len(slots) else np.zeros(self.trees.n_features)
-        for start in range(0, len(slots), 65_536):
-            X = self.trees.arrays.rows[slots[start : start + 65_536]]
+        low = high = self.trees.arrays.rows[slots[0]].copy() if len(slots) else np.zeros(self.config.n_features)
+        for start in range(0, len(slots), RANGE_BLOCK):
+            X = self.trees.arrays.rows[slots[start : start + RANGE_BLOCK]]
             lowest, highest = find_range(X)
             low, high = np.minimum(low, lowest), np.maximum(high, highest)
         return low, high
 
-    def _budgets_of_all(self) -> np.ndarray:
-        """The budget of the rows held, or, if cuts are redrawn, of each as it came."""
-        first = 1 if self.trees.arrays.redraw else max(self.n_held, 1)
-        return np.array([self.budget_of(k) for k in range(first, self.n_held + 1)], float)
+    def _budgets_of_held(self) -> np.ndarray:
+        """Return the budget for the rows held, or, if cuts are redrawn, after each of them."""
+        first = 1 if self.config.redraw else max(self.n_held, 1)
+        return np.array([self.config.budget(k) for k in range(first, self.n_held + 1)], float)
 
-    def _rebuild(self, works: list[Scratch], budgets: np.ndarray, *ranges: tuple[np.ndarray, np.ndarray]) -> None:
-        """Build the trees afresh with the first of some ranges for which there is memory.
+    def _rebuild(self, scratch: list[Scratch], budgets: np.ndarray, *ranges: tuple[np.ndarray, np.ndarray]) -> None:
+        """Build the trees afresh with the first of several ranges for which there is enough memory.
 
-        If there is none for any, the rows are dropped: trees half in one range and half in another are no forest.
+        If there is for none, the rows are dropped: trees in two different ranges are no forest.
         """
         for low_high in ranges:
             try:
-                self._set_scaling(*low_high)
-                if self.n_held and self.trees.arrays.redraw:
+                self._set_range(*low_high)
+                if self.n_held and self.config.redraw:
                     self._replay(budgets)
                 elif self.n_held:
-                    self._build(float(budgets[-1]), works, SILENT)
+                    self._build(float(budgets[-1]), scratch, SILENT)
                 return
             except MemoryError as error:
                 failure = error
@@ -342,40 +307,40 @@ class OnlineForest:
         raise failure
 
     def _replay(self, budgets: np.ndarray) -> None:
-        """Redrawing has no batch form: learn the rows held once more, in order."""
-        slots = self.rows.held_slots()
+        """Learn the rows held once more, in order: redrawing has no batch form."""
         self.trees.clear()
-        self.trees.insert(slots, budgets)
+        self.trees.insert(self.rows.held_slots(), budgets)
         self.budget = float(budgets[-1])
 
     # ------------------------------------------------------------------------------------------------------------------
     # Forgetting
 
     def forget(self, ids: np.ndarray) -> None:
-        """Forget rows, which must be held, each named once; and the range, where it was theirs alone."""
+        """Forget rows, which must be held, each named once; revise the range where it was theirs alone."""
         if len(ids):
-            self.trust()
+            self._verify()
         left = self.n_held - len(ids)
-        if left and (budget := self.budget_of(left)) > self.budget:
+        if left and (budget := self.config.budget(left)) > self.budget:
             raise ValueError(
-                f"budget must not decrease with the number of rows held, but it is {budget!r} for {left} rows and {self.budget!r} now"
+                f"budget must not decrease with the number of rows held, but it is {budget!r} for {left} rows "
+                f"and {self.budget!r} now"
             )
-        ends = np.zeros(self.trees.n_features, dtype=bool)
-        if self.scaling == "minmax":
-            low, high = self._range
-            rows = self.trees.arrays.rows[self.rows.slots_of(ids)]
-            ends = ((rows == low) | (rows == high)).any(axis=0)
+        at_end = np.zeros(self.config.n_features, dtype=bool)
+        if self.config.scaling == "minmax":
+            low, high = self.range
+            X = self.trees.arrays.rows[self.rows.slots_of(ids)]
+            at_end = ((low == X) | (high == X)).any(axis=0)
         try:
             self._forget(ids)
         finally:
-            if ends.any() and not self._reaches_ends(np.flatnonzero(ends)):
+            if at_end.any() and not self._reaches_ends(np.flatnonzero(at_end)):
                 with defer_interrupts():
-                    self._rescale(0.0)
+                    self._revise_range(0.0)
 
     def _reaches_ends(self, columns: np.ndarray) -> bool:
-        """Do the rows held reach both ends of the range in use in these columns? Mostly a few of them show that they do."""
+        """Return whether the rows held reach both ends of the range in use, in these columns. Mostly few rows tell."""
         slots = self.rows.held_slots()
-        low, high = self._range
+        low, high = self.range
         for some in (slots[:1000], slots):
             X = self.trees.arrays.rows[np.ix_(some, columns)]
             reached = (low[columns] == X).any(axis=0) & (high[columns] == X).any(axis=0)
@@ -383,17 +348,19 @@ class OnlineForest:
         return len(columns) == 0
 
     def _forget(self, ids: np.ndarray) -> None:
-        """Forget rows, with the range as it is."""
+        """Forget rows, and keep the range."""
         size = max(256, BLOCK // self.trees.n_trees)
         for start in range(0, len(ids), size):
             with defer_interrupts():
-                self._forget_part(ids[start : start + size])
-
-    def _forget_part(self, ids: np.ndarray) -> None:
-        self.trees.remove(self.rows.slots_of(ids))
-        self.rows.remove(ids)
+                block = ids[start : start + size]
+                self.trees.remove(self.rows.slots_of(block))
+                self.rows.remove(block)
 
     def forget_oldest(self, n: int) -> None:
         """Forget the n oldest rows, to make room: the range is revised when as many have been learned."""
         if n > 0:
             self._forget(self.rows.oldest(n))
+
+    def add_classes(self, n: int) -> None:
+        """Allow n more classes, which no row has had so far."""
+        self.trees.add_classes(n)

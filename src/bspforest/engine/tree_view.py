@@ -82,7 +82,7 @@ class TreeView:
         d = len(shift)
         if arrays.family == ISOTROPIC:
             dims = np.tile(np.arange(d), (len(held), 1))
-            normal = arrays.boxes[m][held, 2].astype(np.float64)
+            normal = np.where(is_cut[:, None], arrays.boxes[m][held, 2], 0.0).astype(np.float64)
         elif arrays.family == PAIRS and d > 1:
             dims = np.stack([cuts["i"], cuts["j"]], axis=1).astype(np.int64)
             normal = np.stack([cuts["a"], cuts["b"]], axis=1)
@@ -140,6 +140,12 @@ class TreeViews(Sequence):
         if not -len(self) <= m < len(self):
             raise IndexError(f"tree {m} of a forest of {len(self)} trees")
         return TreeView(self._forest, m % len(self))
+
+    def held_leaves(self, m: int) -> np.ndarray:
+        """Return the leaf that holds each row held, oldest first: node numbers of tree m."""
+        nodes = self[m].node_of_leaf
+        held = self._forest.trees.leaves_of_slots(m % len(self), np.flatnonzero(nodes >= 0))
+        return nodes[held[self._forest.rows.held_slots()]]
 
     def __repr__(self) -> str:
         return f"<{len(self)} trees>"

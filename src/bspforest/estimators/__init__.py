@@ -1,5 +1,7 @@
 """The forests as scikit-learn estimators."""
 
-from .regressor import BSPForestClassifier, BSPForestRegressor
+from .base import HeldRows
+from .classifier import BSPForestClassifier
+from .regressor import BSPForestRegressor
 
-__all__ = ["BSPForestClassifier", "BSPForestRegressor"]
+__all__ = ["BSPForestClassifier", "BSPForestRegressor", "HeldRows"]

@@ -11,9 +11,10 @@ from typing import Any, cast
 import numpy as np
 
 from ..engine import arrays as layout
-from ..engine.forest import FAMILIES, OnlineForest
-from ..estimators.base import BSPForest, _Constant, _Minimax
-from ..estimators.regressor import BSPForestClassifier, BSPForestRegressor
+from ..engine.config import FAMILIES, ConstantBudget, ForestConfig, MinimaxBudget
+from ..engine.forest import OnlineForest
+from ..estimators import BSPForestClassifier, BSPForestRegressor
+from ..estimators.base import BSPForest
 
 ESTIMATORS: dict[str, type[BSPForest]] = {
     "BSPForestClassifier": BSPForestClassifier,
@@ -157,10 +158,11 @@ def describe(estimator: BSPForest, extra: dict[str, Any] | None) -> dict[str, An
 
 
 def _describe_forest(forest: OnlineForest) -> dict[str, Any]:
-    budget = forest.budget_of
-    if isinstance(budget, _Minimax):
+    config = forest.config
+    budget = config.budget
+    if isinstance(budget, MinimaxBudget):
         budget_of = {"minimax": encode(budget.scale, "budget_scale")}
-    elif isinstance(budget, _Constant):
+    elif isinstance(budget, ConstantBudget):
         budget_of = {"constant": encode(budget.value, "budget")}
     else:
         budget_of = encode(getattr(budget, "budget", budget), "budget")  # says that it is a function
@@ -174,12 +176,12 @@ def _describe_forest(forest: OnlineForest) -> dict[str, Any]:
         "redraw": bool(arrays.redraw),
         "budget_of": budget_of,
         "budget": encode(float(forest.budget), "budget_"),
-        "scaling": "range" if isinstance(forest.scaling, tuple) else forest.scaling,
-        "window": None if forest.window is None else int(forest.window),
+        "scaling": "range" if isinstance(config.scaling, tuple) else config.scaling,
+        "window": config.window,
         "n_seen": int(forest.n_seen),
         "n_held": int(forest.n_held),
-        "held_at_scaling": int(forest._held_at_scaling),
-        "learned_since": int(forest._learned_since),
+        "held_at_scaling": int(forest.held_at_scaling),
+        "learned_since": int(forest.learned_since),
     }
 
 
@@ -306,21 +308,24 @@ def _make_forest(header: dict[str, Any]) -> OnlineForest:
     if "minimax" in budget_of:
         scale = number(budget_of["minimax"], "budget_scale", 0.0)
         expect(0 < scale < math.inf, f"budget_scale is {scale}, a positive number is expected")
-    forest = OnlineForest(
-        d,
+    budget: MinimaxBudget | ConstantBudget
+    if "minimax" in budget_of:
+        budget = MinimaxBudget(d, scale)
+    else:
+        budget = ConstantBudget(number(budget_of["constant"], "budget", 0.0))
+    config = ForestConfig(
         n_trees=1,
+        n_features=d,
         n_classes=header["n_classes"],
         cuts=cuts,
-        budget=_Minimax(d, scale)
-        if "minimax" in budget_of
-        else _Constant(number(budget_of["constant"], "budget", 0.0)),
+        budget=budget,
         min_samples_split=whole(header.get("min_samples_split"), "min_samples_split", 2, 2**31 - 1),
         redraw=entry(header, "redraw", bool),
         scaling=scaling if scaling != "range" else None,
         window=None if window is None else whole(window, "window", 1, 2**63 - 1),
-        seed=np.random.SeedSequence(0),
     )
+    forest = OnlineForest(config, np.random.SeedSequence(0))
     forest.budget = number(header.get("budget"), "budget", 0.0)
-    forest._held_at_scaling = whole(header.get("held_at_scaling"), "held_at_scaling")
-    forest._learned_since = whole(header.get("learned_since"), "learned_since")
+    forest.held_at_scaling = whole(header.get("held_at_scaling"), "held_at_scaling")
+    forest.learned_since = whole(header.get("learned_since"), "learned_since")
     return forest

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import stat
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
 
 from ..engine import arrays as layout
-from ..engine.forest import OnlineForest, spread
+from ..engine.forest import OnlineForest
 from ..engine.kernels.checksum import checksum
 from ..engine.parallel import run_parts
+from ..engine.scaling import spread
 from ..estimators.base import BSPForest
 from .atomic_file import READS_IN_THREADS, read_ahead, read_all
 from .header import LARGEST_HEADER, entry, expect, make_estimator, parse, whole
@@ -122,7 +124,10 @@ class Reader:
         expect((np.bincount(slots, minlength=n_slots) == 1).all(), "two rows are held in one place")
         expect(len(ids) == 0 or ids[0] >= 0, "the oldest row is not held")
         expect(self.count("n_held") == len(held), f"{len(held)} rows are held, not {self.shape['n_held']}")
-        expect(forest.window is None or len(held) <= forest.window, f"{len(held)} rows are more than the window")
+        expect(
+            forest.config.window is None or len(held) <= forest.config.window,
+            f"{len(held)} rows are more than the window",
+        )
         table = forest.rows
         table.n_seen = whole(self.shape.get("n_seen"), "n_seen", len(ids))
         table.n_held = len(held)
@@ -140,9 +145,9 @@ class Reader:
         expect((low <= high).all(), "the range of a feature is upside down")
         if self.shape["scaling"] == "range":
             expect((low < high).all(), "the range of a feature is empty")
-            forest.scaling = (low, high)
+            forest.config = replace(forest.config, scaling=(low, high))
         else:
-            forest._range = (low, high)
+            forest.range = (low, high)
         if self.shape["scaling"] is not None:
             forest.trees.arrays.scaling[:] = spread(low, high)
 

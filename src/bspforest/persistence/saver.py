@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +24,7 @@ from ..estimators.base import BSPForest
 from .atomic_file import identify
 from .header import ModelFileError
 from .reader import Reader, read_front
+from .validation import check_fully
 from .writer import Image, make_image, write_image
 
 __all__ = ["ModelFileError", "Saver", "load", "load_with_extra", "read_header", "save"]
@@ -231,5 +233,5 @@ def load_with_extra(
         front = read_front(file.fileno())
         forest = Reader(file.fileno(), front, check=bool(check), fully=check == "fully").read()
         if check is True:
-            forest._forest.unchecked = os.fspath(path)
+            forest._forest.verify = partial(check_fully, name=os.fspath(path))
         return forest, front.header["extra"]

@@ -69,7 +69,7 @@ def make_image(estimator: BSPForest, extra: dict[str, Any] | None) -> Image:
     arrays, table = forest.trees.arrays, forest.rows
     n_slots = len(free) + table.n_held
     ids = table._slots[: len(table)]
-    low_high = np.stack(forest.scaling if isinstance(forest.scaling, tuple) else forest._range)
+    low_high = np.stack(forest.config.scaling if isinstance(forest.config.scaling, tuple) else forest.range)
     common = [arrays.state, ids, free, arrays.rows[:n_slots], arrays.labels[:n_slots], low_high]
     header["forest"] |= {"n_slots": n_slots, "n_ids": len(ids), "n_free": len(free)}
     blocks = [[array] for array in common]

@@ -31,7 +31,7 @@ def check_forest(forest: Any, *, fitted: bool = True) -> BSPForest:
     if not hasattr(forest, "_forest"):
         raise NotFittedError(f"this {name} is not fitted yet: call fit or partial_fit before drawing it")
     if forest.n_samples_ == 0:
-        raise ValueError(f"this {name} holds no rows to draw: call partial_fit with rows first")
+        raise ValueError(f"this {name} holds no samples to draw: call partial_fit with rows first")
     return forest
 
 

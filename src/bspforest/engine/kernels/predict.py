@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from ..arrays import NOTHING
+from ..arrays import MEAN, NOTHING, SQUARES, WEIGHT
 from .jit import always_inline, entry_point
 from .nodes import scale_row
 from .traverse import walk_rows, walk_trees
 
+# Columns of what `add_leaf` sums over trees, in regression. Means are about REFERENCE, the mean of the first tree, so that their
+# squares do not cancel.
+SUM_MEAN, SUM_VARIANCE, SUM_MEAN_SQUARED, N_TREES, REFERENCE = range(5)
+
 
 @always_inline
 def add_leaf(n_classes, values, hard, out):
-    """Add what a leaf with label statistics ``values`` says to ``out``.
+    """Add the prediction of a leaf with label statistics ``values`` to ``out``. A leaf without weight adds nothing.
 
-    Classes: its class frequencies, or a vote for its most frequent class; the last place counts trees. Regression:
-    mean, variance, square of the mean, 1, with means about ``out[4]``, that of the first tree, so that squares do not
-    cancel. A leaf without weight says nothing.
+    Classification: its class frequencies, or a vote for its most frequent class; the last column counts trees.
     """
     if n_classes == 0:
-        if values[0] > 0.0:
-            if out[3] == 0.0:
-                out[4] = values[1]
-            gap = values[1] - out[4]
-            out[0] += gap
-            out[1] += values[2] / values[0]
-            out[2] += gap * gap
-            out[3] += 1.0
+        if values[WEIGHT] > 0.0:
+            if out[N_TREES] == 0.0:
+                out[REFERENCE] = values[MEAN]
+            gap = values[MEAN] - out[REFERENCE]
+            out[SUM_MEAN] += gap
+            out[SUM_VARIANCE] += values[SQUARES] / values[WEIGHT]
+            out[SUM_MEAN_SQUARED] += gap * gap
+            out[N_TREES] += 1.0
         return
     total = 0.0
     best = 0

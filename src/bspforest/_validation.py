@@ -1,0 +1,220 @@
+"""Checks of parameters, rows, labels and weights. Each raises before anything is changed."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets, unique_labels
+from sklearn.utils.validation import check_consistent_length, validate_data
+
+from ._sklearn_compat import Interval, StrOptions, check_sample_weight
+from .engine.forest import OnlineForest
+from .engine.scaling import find_range
+
+# The range of a feature must not overflow: numbers below this differ by less than the largest float64.
+HUGE = 8e307
+
+# The weights of rows that are learned together must not sum to more: the total of all must not overflow.
+MOST_WEIGHT = 1e290
+
+# At most this many numbers are checked by a dot product. BLAS starts its threads for more than 10,000, which made `fit` 1.3
+# times as slow.
+FEW_NUMBERS = 1000
+
+# What the parameters that shape a forest may be, in every interface.
+FOREST_CONSTRAINTS: dict[str, list] = {
+    "n_estimators": [Interval(Integral, 1, None, closed="left")],
+    "cuts": [StrOptions({"pairs", "axes", "isotropic"})],
+    "budget": [StrOptions({"minimax"}), Interval(Real, 0, None, closed="right"), callable],
+    "budget_scale": [Interval(Real, 0, None, closed="neither")],
+    "min_samples_split": [Interval(Integral, 2, None, closed="left")],
+    "refinement": [StrOptions({"exact", "redraw"})],
+    "scaling": [StrOptions({"minmax"}), None, tuple, list],
+    "window": [Interval(Integral, 1, None, closed="left"), None],
+}
+
+
+def all_small(X: np.ndarray) -> bool:
+    """Return whether these are few numbers, all finite, with finite squares: a third of the cost of looking at each."""
+    return X.size <= FEW_NUMBERS and bool(np.vdot(X, X) < math.inf)
+
+
+def check_rows(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> np.ndarray:
+    """Return X as finite float64 rows. Plain arrays take a short cut: validation costs more than learning a row."""
+    plain = (
+        type(X) is np.ndarray
+        and not reset
+        and X.dtype == np.float64
+        and X.ndim == 2
+        and X.flags.c_contiguous
+        and X.shape[1] == estimator.n_features_in_
+        and len(X) >= min_rows
+        and not hasattr(estimator, "feature_names_in_")
+    )
+    if not plain:
+        X = validate_data(
+            estimator, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False, ensure_min_samples=min_rows
+        )
+    if all_small(X):
+        return X
+    with np.errstate(invalid="ignore"):
+        ends = np.stack(find_range(X))  # which pass on NaN
+    if not np.isfinite(ends).all():
+        row, column = np.argwhere(~np.isfinite(X))[0]
+        what = "NaN" if np.isnan(X[row, column]) else "infinity"
+        names = getattr(estimator, "feature_names_in_", None)
+        name = f" ({names[column]!r})" if names is not None else ""
+        raise ValueError(f"Input X contains {what} in column {column}{name}, row {row}; finite numbers are expected.")
+    return X
+
+
+def check_range(forest: OnlineForest, X: np.ndarray, may_be_huge: bool) -> bool:
+    """Raise if the range of a column overflows, with the rows held and the range in use.
+
+    Returns whether numbers of `HUGE` and more may be held after learning X; ``may_be_huge`` is whether they may before.
+    """
+    if not len(X) or forest.config.scaling != "minmax":
+        return may_be_huge
+    if not may_be_huge and (all_small(X) or np.abs(find_range(X)).max() < HUGE):
+        return False
+    together = [X, forest.held_rows(), np.stack(forest.range)] if forest.n_held else [X]
+    low = np.min([some.min(axis=0) for some in together], axis=0)
+    high = np.max([some.max(axis=0) for some in together], axis=0)
+    with np.errstate(over="ignore"):
+        wide = ~np.isfinite(high - low)
+    if wide.any():
+        column = int(np.argmax(wide))
+        raise ValueError(f"the range of column {column} of X overflows float64; scale it down first")
+    return bool(max(-low.min(), high.max()) >= HUGE)
+
+
+def check_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
+    """Return one finite weight per row, none negative and not all zero."""
+    if sample_weight is None:
+        return np.ones(len(X)) if len(X) != 1 else np.array([1.0])  # half the time
+    given = np.asarray(sample_weight)
+    if not len(X) and given.shape in ((), (0,)):
+        return np.ones(0)
+    if len(X) and given.shape in ((), (len(X),)) and (given == 0).all():
+        raise ValueError("sample_weight is zero for every row; at least one must be positive")
+    w = check_sample_weight(sample_weight, X, dtype=np.float64)
+    if not np.isfinite(w).all():
+        raise ValueError(f"sample_weight must be finite, got {w[np.argmin(np.isfinite(w))]}")
+    with np.errstate(over="ignore"):
+        total = w.sum()
+    if total >= MOST_WEIGHT:
+        raise ValueError(f"sample_weight must sum to less than {MOST_WEIGHT:g}, got {total:g}; scale it down first")
+    if len(w) and w.min() < 0:
+        raise ValueError(f"sample_weight must not be negative, got {w.min()} in row {int(w.argmin())}")
+    return w
+
+
+def check_targets(name: str, X: np.ndarray, y: Any) -> np.ndarray:
+    """Return y as finite float64 numbers, one per row of X. ``name`` is that of the estimator."""
+    y = _check_y_given(name, y)
+    if not (type(y) is np.ndarray and y.dtype == np.float64 and y.ndim == 1 and len(y) == len(X)):
+        y = column_or_1d(y, dtype=np.float64, warn=True)
+        check_consistent_length(X, y)
+    if not all_small(y) and not np.isfinite(y).all():
+        row = int(np.argmin(np.isfinite(y)))
+        what = "NaN" if np.isnan(y[row]) else "infinity"
+        raise ValueError(f"Input y contains {what} in row {row}; finite numbers are expected.")
+    return y
+
+
+def check_weighted_targets(sample_weight: Any, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the weights, if with them the sum of these targets does not overflow."""
+    w = check_weights(sample_weight, X)
+    if len(y) and (sample_weight is not None or not all_small(y)):
+        with np.errstate(over="ignore"):
+            largest = 4.0 * np.abs(y).max() * w.sum()
+        if not largest < math.inf:
+            raise ValueError("y, times sample_weight, is so large that its sum overflows float64; scale it down first")
+    return w
+
+
+def check_labels(name: str, X: np.ndarray, y: Any) -> np.ndarray:
+    """Return y as labels of classes, one per row of X. ``name`` is that of the estimator."""
+    y = _check_y_given(name, y)
+    if not (type(y) is np.ndarray and y.ndim == 1 and len(y) == len(X)):
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(X, y)
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        raise ValueError(f"Input y contains NaN or infinity in row {int(np.argmin(np.isfinite(y)))}.")
+    if len(y) and y.dtype.kind not in "iub":
+        check_classification_targets(y)
+    return y
+
+
+def _check_y_given(name: str, y: Any) -> Any:
+    if y is None:
+        raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
+    return y
+
+
+def check_classes(classes: Any) -> np.ndarray:
+    """Return the parameter ``classes`` of `partial_fit`, sorted."""
+    given = np.asarray(classes)
+    if given.ndim == 2 and given.shape[1] == 1:
+        given = given[:, 0]
+    if given.ndim != 1 or not given.size:
+        raise ValueError(f"classes must be a list of labels, at least one, got {classes!r}")
+    return unique_labels(given)
+
+
+def encode_labels(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return the index of each label among the classes, which are sorted; raise for a label that is not among them."""
+    if not len(y):
+        return np.empty(0, dtype=np.intp)
+    if y.dtype == object:  # what it holds need not compare with the classes
+        known = {label: k for k, label in enumerate(classes.tolist())}
+        index = np.array([known.get(label, -1) for label in y.tolist()], dtype=np.intp)
+        unseen = index < 0
+    else:
+        try:
+            index = np.searchsorted(classes, y)
+        except TypeError:
+            raise ValueError(
+                f"y contains labels of type {y.dtype}, which cannot be compared with the classes {classes.tolist()}"
+            ) from None
+        index[index == len(classes)] = 0
+        unseen = classes[index] != y
+    if np.any(unseen):
+        unknown = y.tolist()[np.argmax(unseen)]
+        raise ValueError(f"y contains the class {unknown!r}, which is not among the classes {classes.tolist()}")
+    return index
+
+
+def check_ids(ids: Any, forest: OnlineForest) -> np.ndarray:
+    """Return row numbers to be forgotten, each of a row that is held and given once."""
+    given = np.atleast_1d(np.asarray(ids))
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+        raise ValueError(f"ids must be whole numbers in one dimension, got {given.dtype} of shape {given.shape}")
+    n_seen = forest.n_seen
+    if given.size and (given.min() < 0 or given.max() >= n_seen):
+        bad = given[(given < 0) | (given >= n_seen)][0]
+        known = f"rows seen so far have ids 0 to {n_seen - 1}" if n_seen else "no rows have been seen so far"
+        raise ValueError(f"unknown id {bad}: {known}")
+    wanted = given.astype(np.int64)
+    gone = wanted[forest.rows.slots_of(wanted) < 0]
+    if gone.size:
+        raise ValueError(f"id {gone[0]} is already forgotten")
+    values, counts = np.unique(wanted, return_counts=True)
+    if (counts > 1).any():
+        raise ValueError(f"id {values[counts > 1][0]} is given more than once")
+    return wanted
+
+
+def check_quantiles(quantiles: Any) -> np.ndarray:
+    """Return quantiles as an array of numbers in [0, 1]."""
+    try:
+        q = np.atleast_1d(np.asarray(quantiles, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise ValueError(f"quantiles must be numbers in [0, 1], got {quantiles!r}") from None
+    if q.ndim != 1 or not ((q >= 0) & (q <= 1)).all():
+        raise ValueError(f"quantiles must be numbers in [0, 1], got {quantiles!r}")
+    return q

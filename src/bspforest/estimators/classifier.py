@@ -1,0 +1,271 @@
+"""The forest for classification, as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_class_weight
+
+from .._sklearn_compat import StrOptions, fit_context
+from .._validation import check_classes, check_labels, check_rows, check_weights, encode_labels
+from ..values import mean
+from .base import BSPForest
+
+VOTINGS = ("soft", "hard")
+
+
+class BSPForestClassifier(ClassifierMixin, BSPForest):
+    """A random forest for classification that learns from a stream.
+
+    Each tree is cut at random places by oblique cuts, {x : a x_i + b x_j = p}, which come at a rate proportional to the
+    perimeter of the data, until the budget τ is spent. At any moment the forest is distributed as if it had been grown on
+    all the rows it holds at once, whether they came in one batch, in chunks or one by one, and whatever was forgotten.
+
+    Parameters
+    ----------
+    n_estimators : int, default=100
+        Number of trees.
+    cuts : {"pairs", "axes", "isotropic"}, default="pairs"
+        Where cuts may fall: lines in two features at a time (the paper's oblique cuts), thresholds of one feature
+        (a Mondrian forest), or hyperplanes of any direction (a STIT forest).
+    budget : "minimax", float, math.inf or callable, default="minimax"
+        How long trees grow. ``"minimax"`` is n^(1/(d+2)) for n rows held and d features; a callable is given n and must
+        not decrease. A larger budget means smaller leaves.
+    budget_scale : float, default=1.0
+        Multiplies the budget; tune this first.
+    min_samples_split : int, default=4
+        A node with fewer rows is not cut.
+    refinement : {"exact", "redraw"}, default="exact"
+        ``"redraw"`` follows the paper's Algorithm 4 to the letter: a leaf's next cut is drawn anew with each row that
+        arrives in it. It cuts far more often, its trees depend on the order of the rows, and it has no batch form.
+    scaling : "minmax", None or (low, high), default="minmax"
+        The range of each feature that is scaled to [0, 1]. ``"minmax"`` is the range of the rows held. It is revised when
+        the number of rows learned since equals the number held then, if it has moved by more than a tenth, and when
+        `forget` removes a row at one of its ends.
+    window : int or None, default=None
+        Hold only the latest ``window`` rows. Until it is revised, the range of ``scaling`` may be that of older rows.
+    n_jobs : int or None, default=None
+        Number of threads. The result does not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Seeds the random streams of the trees.
+    verbose : int, default=0
+        Show a progress bar while learning.
+    voting : {"soft", "hard"}, default="soft"
+        Average the class frequencies in the leaves, or count the leaves' most frequent classes (as the paper does).
+    class_weight : "balanced", dict or None, default=None
+        Weights of the classes, multiplied with ``sample_weight``. ``"balanced"``, inversely proportional to the class
+        frequencies, needs all labels at once: `fit` takes it, `partial_fit` does not.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The labels, sorted.
+    n_classes_ : int
+        Number of classes.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of str
+        Names of the features, if X had any.
+    n_samples_seen_ : int
+        Rows learned, forgotten ones included.
+    n_samples_ : int
+        Rows held.
+    budget_ : float
+        The budget in use.
+    trees_ : sequence of TreeView
+        The trees as arrays.
+    nbytes_ : int
+        Memory of trees and rows in bytes.
+
+    Notes
+    -----
+    Of parameters changed after fitting, ``n_jobs``, ``verbose`` and ``voting`` take effect at once, and ``class_weight``
+    with the next rows. The others shape the forest: `partial_fit` checks them but continues with the forest there is; they
+    take effect with the next `fit`.
+
+    References
+    ----------
+    Xuhui Fan, Bin Li, Scott A. Sisson. Online Binary Space Partitioning Forests. AISTATS 2020.
+
+    Examples
+    --------
+    >>> from bspforest import BSPForestClassifier
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(return_X_y=True)
+    >>> forest = BSPForestClassifier(random_state=0)
+    >>> for start in range(0, 1500, 100):
+    ...     forest = forest.partial_fit(X[start:start + 100], y[start:start + 100], classes=range(10))
+    >>> forest.score(X[1500:], y[1500:]) > 0.88
+    True
+    >>> forest.forget(range(500)).n_samples_
+    1000
+    """
+
+    _parameter_constraints: dict = {
+        **BSPForest._parameter_constraints,
+        "voting": [StrOptions(set(VOTINGS))],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+    }
+
+    def __init__(
+        self,
+        n_estimators: int = 100,
+        *,
+        cuts: str = "pairs",
+        budget: str | float | Callable[[int], float] = "minimax",
+        budget_scale: float = 1.0,
+        min_samples_split: int = 4,
+        refinement: str = "exact",
+        scaling: Any = "minmax",
+        window: int | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        voting: str = "soft",
+        class_weight: str | dict | None = None,
+    ) -> None:
+        super().__init__(
+            n_estimators,
+            cuts=cuts,
+            budget=budget,
+            budget_scale=budget_scale,
+            min_samples_split=min_samples_split,
+            refinement=refinement,
+            scaling=scaling,
+            window=window,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.voting = voting
+        self.class_weight = class_weight
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Forget everything and learn these rows in one batch.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,) or None
+            Weights of the labels; they do not change where cuts fall.
+
+        Returns
+        -------
+        self
+        """
+        with self._restore_on_error():
+            X = check_rows(self, X, reset=True)
+            y = check_labels(type(self).__name__, X, y)
+            classes, index = np.unique(y, return_inverse=True)
+            return self._fit_classes(X, index, sample_weight, classes)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn more rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            May be empty.
+        y : array-like of shape (n_samples,)
+        classes : array-like or None
+            All labels that can occur. Required in the first call, optional and checked later.
+        sample_weight : array-like of shape (n_samples,) or None
+            Weights of the labels; they do not change where cuts fall.
+
+        Returns
+        -------
+        self
+        """
+        if self.class_weight == "balanced":
+            raise ValueError(
+                "class_weight='balanced' needs all labels at once and is not supported by partial_fit; compute the weights "
+                "with sklearn.utils.class_weight.compute_class_weight and pass them as a dict"
+            )
+        if not hasattr(self, "_forest"):
+            if classes is None:
+                raise ValueError("classes must be passed on the first call to partial_fit.")
+            self._validate_params()
+            with self._restore_on_error():
+                X = check_rows(self, X, reset=True, min_rows=0)
+                known = check_classes(classes)
+                index = encode_labels(check_labels(type(self).__name__, X, y), known)
+                return self._fit_classes(X, index, sample_weight, known)
+        self._check_changed_parameters()
+        X = check_rows(self, X, reset=False, min_rows=0)
+        y = check_labels(type(self).__name__, X, y)
+        if classes is not None and not np.array_equal(check_classes(classes), self.classes_):
+            raise ValueError(f"`classes={classes!r}` is not the same as on the first call: {self.classes_.tolist()}")
+        index = encode_labels(y, self.classes_)
+        return self._learn(X, index, self._check_weights(sample_weight, X, index, self.classes_))
+
+    def _fit_classes(self, X: np.ndarray, index: np.ndarray, sample_weight: Any, classes: np.ndarray) -> Self:
+        w = self._check_weights(sample_weight, X, index, classes)
+        self._fit_new(X, index.astype(np.float64), w, len(classes))
+        self.classes_ = classes
+        return self
+
+    def _check_weights(self, sample_weight: Any, X: np.ndarray, index: np.ndarray, classes: np.ndarray) -> np.ndarray:
+        """Return the weights of the rows, those of their classes included."""
+        w = check_weights(sample_weight, X)
+        if self.class_weight is None or not len(w):
+            return w
+        weights = compute_class_weight(self.class_weight, classes=classes, y=classes[index])
+        return check_weights(w * weights[index], X)
+
+    @property
+    def n_classes_(self) -> int:
+        """Number of classes."""
+        return len(self.classes_)
+
+    def _decode(self, labels: np.ndarray) -> np.ndarray:
+        return self.classes_[labels.astype(np.intp)]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probability of each class: the mean over trees of the class frequencies in the leaf (or of votes).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        if self.voting not in VOTINGS:
+            raise ValueError(f"voting must be one of {', '.join(map(repr, VOTINGS))}, got {self.voting!r}")
+        X = self._check_before_predict(X)
+        sums = self._forest.trees.sum_leaves(X, hard=self.voting == "hard")
+        return mean.shares(self._forest, sums)
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Return the logarithm of the probability of each class; minus infinity where it is 0.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the most probable class of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        best = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[best]

@@ -1,0 +1,141 @@
+"""The forest for classification, in river's conventions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..values import mean
+from .base import RiverForest, base
+from .rows import check_frame, make_frame, make_series
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
+    """A random forest of oblique cuts for classification.
+
+    Each tree is cut at random places by lines, {x : a x_i + b x_j = p}, that come at a rate proportional to the perimeter of the
+    data, until the budget τ is spent. At any moment the forest is distributed as if it had been grown on all the rows it
+    holds at once. New labels may appear at any time.
+
+    A feature is a number. Keys may come in any order. As in river's sparse dicts, **a missing key counts as 0**. A new key may
+    appear at any time, and counts as 0 in the rows before: the trees are then built afresh from the rows held, which costs
+    less than a tenth of learning them again. For text with its thousands of words, hash features first.
+
+    Parameters
+    ----------
+    n_estimators
+        Number of trees.
+    cuts
+        Where cuts may fall: `"pairs"`, lines in two features at a time; `"axes"`, thresholds of one feature (a Mondrian
+        forest); or `"isotropic"`, hyperplanes of any direction.
+    budget
+        How long trees grow: `"minimax"`, which is n^(1/(d+2)) for n rows held and d features, a number, or a function of n
+        that does not decrease.
+    budget_scale
+        Multiplies the budget; tune this first.
+    min_samples_split
+        A node with fewer rows is not cut.
+    refinement
+        `"exact"`, or `"redraw"` for the paper's Algorithm 4 to the letter.
+    scaling
+        The range of each feature that is scaled to [0, 1]: `"minmax"`, the range seen so far, which makes a scaler in front of
+        the forest needless; `None` for features that are scaled already; or one pair `(low, high)` for all features.
+    window
+        Hold only the latest `window` rows, exactly. Without it memory grows with the stream.
+    voting
+        `"soft"`, the mean of the class frequencies in the leaves; or `"hard"`, the votes of the leaves' most frequent classes.
+    seed
+        Random seed for reproducibility.
+
+    Examples
+    --------
+    >>> from bspforest.river import BSPForestClassifier
+    >>> from river import datasets, evaluate, metrics
+
+    >>> model = BSPForestClassifier(seed=0)
+    >>> accuracy = evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
+    >>> round(accuracy.get(), 1)
+    0.9
+
+    References
+    ----------
+    Xuhui Fan, Bin Li, Scott A. Sisson. Online Binary Space Partitioning Forests. AISTATS 2020.
+
+    """
+
+    def __init__(
+        self,
+        n_estimators: int = 10,
+        *,
+        cuts: str = "pairs",
+        budget: str | float | Callable[[int], float] = "minimax",
+        budget_scale: float = 1.0,
+        min_samples_split: int = 4,
+        refinement: str = "exact",
+        scaling: str | tuple[float, float] | None = "minmax",
+        window: int | None = None,
+        voting: str = "soft",
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(n_estimators, cuts, budget, budget_scale, min_samples_split, refinement, scaling, window, seed)
+        if voting not in ("soft", "hard"):
+            raise ValueError(f"voting must be 'soft' or 'hard', got {voting!r}")
+        self.voting = voting
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    def _encode(self, y: Any, known: dict) -> tuple[float, dict]:
+        try:
+            code = known.get(y)
+        except TypeError:
+            raise TypeError(f"labels must be hashable, got {y!r}") from None
+        if code is None:
+            if y is None or y != y:
+                raise ValueError(f"y must be a label, got {y!r}")
+            code = len(known)
+            known = {**known, y: code}
+        return float(code), known
+
+    def predict_proba_one(self, x: dict, **kwargs: Any) -> dict:
+        """Return the probability of each label seen so far: the mean over trees of the class frequencies in the leaf.
+
+        Parameters
+        ----------
+        x
+            A dictionary of numbers; keys that were never learned are ignored.
+
+        Returns
+        -------
+        A dictionary; empty before any learning.
+
+        """
+        forest = self._forest
+        if forest is None:
+            return {}
+        *sums, trees = self._sum_one(forest, x)
+        if not trees:
+            sums, trees = mean.shares_of_held(forest).tolist(), 1.0
+        return {label: share / trees for label, share in zip(self._labels, sums, strict=True)}
+
+    def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
+        """Return `predict_proba_one` for each row of a DataFrame; one column per label."""
+        check_frame(X)
+        forest = self._forest
+        if forest is None:
+            return make_frame(None, X, [])
+        return make_frame(mean.shares(forest, self._sum_many(forest, X)), X, list(self._labels))
+
+    def predict_many(self, X: pd.DataFrame) -> pd.Series:
+        """Return the most probable label for each row of a DataFrame; None before any learning."""
+        check_frame(X)
+        forest = self._forest
+        if forest is None:
+            return make_series([None] * len(X), X, dtype=object)
+        labels = list(self._labels)
+        best = mean.shares(forest, self._sum_many(forest, X)).argmax(axis=1)
+        return make_series([labels[k] for k in best], X)

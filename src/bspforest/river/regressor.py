@@ -1,0 +1,101 @@
+"""The forest for regression, in river's conventions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..values import mean
+from .base import RiverForest, base
+from .rows import check_frame, check_number, make_series
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class BSPForestRegressor(RiverForest, base.MiniBatchRegressor):
+    """A random forest of oblique cuts for regression.
+
+    Each tree is cut at random places by lines, {x : a x_i + b x_j = p}, that come at a rate proportional to the perimeter of the
+    data, until the budget τ is spent. At any moment the forest is distributed as if it had been grown on all the rows it
+    holds at once.
+
+    A feature is a number. Keys may come in any order. As in river's sparse dicts, **a missing key counts as 0**. A new key may
+    appear at any time, and counts as 0 in the rows before: the trees are then built afresh from the rows held, which costs
+    less than a tenth of learning them again. For text with its thousands of words, hash features first.
+
+    Parameters
+    ----------
+    n_estimators
+        Number of trees.
+    cuts
+        Where cuts may fall: `"pairs"`, lines in two features at a time; `"axes"`, thresholds of one feature (a Mondrian
+        forest); or `"isotropic"`, hyperplanes of any direction.
+    budget
+        How long trees grow: `"minimax"`, which is n^(1/(d+2)) for n rows held and d features, a number, or a function of n
+        that does not decrease.
+    budget_scale
+        Multiplies the budget; tune this first.
+    min_samples_split
+        A node with fewer rows is not cut.
+    refinement
+        `"exact"`, or `"redraw"` for the paper's Algorithm 4 to the letter.
+    scaling
+        The range of each feature that is scaled to [0, 1]: `"minmax"`, the range seen so far, which makes a scaler in front of
+        the forest needless; `None` for features that are scaled already; or one pair `(low, high)` for all features.
+    window
+        Hold only the latest `window` rows, exactly. Without it memory grows with the stream.
+    seed
+        Random seed for reproducibility.
+
+    Examples
+    --------
+    >>> from bspforest.river import BSPForestRegressor
+    >>> from river import datasets, evaluate, metrics
+
+    >>> model = BSPForestRegressor(seed=0)
+    >>> error = evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.MAE())
+    >>> round(error.get(), 1)
+    0.3
+
+    References
+    ----------
+    Xuhui Fan, Bin Li, Scott A. Sisson. Online Binary Space Partitioning Forests. AISTATS 2020.
+
+    """
+
+    def __init__(
+        self,
+        n_estimators: int = 10,
+        *,
+        cuts: str = "pairs",
+        budget: str | float | Callable[[int], float] = "minimax",
+        budget_scale: float = 1.0,
+        min_samples_split: int = 4,
+        refinement: str = "exact",
+        scaling: str | tuple[float, float] | None = "minmax",
+        window: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(n_estimators, cuts, budget, budget_scale, min_samples_split, refinement, scaling, window, seed)
+
+    def _encode(self, y: Any, known: dict) -> tuple[float, dict]:
+        return check_number("y", y), known
+
+    def predict_one(self, x: dict) -> float:
+        """Return the mean over trees of the mean label in the leaf; 0 before any learning.
+
+        Parameters
+        ----------
+        x
+            A dictionary of numbers; keys that were never learned are ignored.
+
+        """
+        forest = self._forest
+        return 0.0 if forest is None else mean.mean_of_row(forest, self._sum_one(forest, x))
+
+    def predict_many(self, X: pd.DataFrame) -> pd.Series:
+        """Return `predict_one` for each row of a DataFrame."""
+        check_frame(X)
+        forest = self._forest
+        return make_series(0.0 if forest is None else mean.means(forest, self._sum_many(forest, X)), X)
