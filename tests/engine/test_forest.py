@@ -70,7 +70,7 @@ def test_classes_can_be_added():
         grown.learn_row(X[k], codes[k], w[k])
         whole.learn_row(X[k], codes[k], w[k])
     assert grown.trees.n_classes == 3
-    np.testing.assert_array_equal(grown.trees.sum_leaves(X), whole.sum_leaves(X))
+    np.testing.assert_array_equal(grown.trees.sum_leaves(X), whole.trees.sum_leaves(X))
 
 
 def test_rows_of_any_layout_are_read_alike():

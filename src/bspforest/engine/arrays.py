@@ -183,6 +183,16 @@ def align(forest: ForestArrays) -> ForestArrays:
     return forest._replace(**changed)
 
 
+def copy_arrays(forest: ForestArrays) -> ForestArrays:
+    """Return the same forest in arrays of its own."""
+    copies: dict[str, Any] = {}
+    for name, array in forest._asdict().items():
+        if isinstance(array, np.ndarray):
+            copies[name] = empty(array.shape, array.dtype)
+            copies[name][:] = array
+    return forest._replace(**copies)
+
+
 def make_scratch(n_rows: int, n_features: int, n_cuts: int) -> Scratch:
     """Scratch space for sets of up to ``n_rows`` rows in trees of up to ``n_cuts`` cuts."""
     return Scratch(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from copy import copy
 from itertools import pairwise
 from typing import Any
 
@@ -15,7 +16,6 @@ import numpy as np
 
 from . import arrays as layout
 from .arrays import ForestArrays, Scratch
-from .interrupts import defer_interrupts
 from .kernels.build import build_trees
 from .kernels.forget import forget_rows
 from .kernels.insert import learn_rows
@@ -207,9 +207,8 @@ class TreeEnsemble:
         while todo:
             todo = self._build_some(todo, slots, budget, works, progress)
             if todo:  # those that lacked room
-                with defer_interrupts():
-                    self._adopt(layout.resize_cuts(self.arrays, int(1.2 * self.arrays.cuts.shape[1]) + 64))
-                    self._adopt(layout.resize_leaves(self.arrays, int(1.2 * self.arrays.leaves.shape[1]) + 64))
+                self._adopt(layout.resize_cuts(self.arrays, int(1.2 * self.arrays.cuts.shape[1]) + 64))
+                self._adopt(layout.resize_leaves(self.arrays, int(1.2 * self.arrays.leaves.shape[1]) + 64))
 
     def _build_some(
         self, trees: list[int], slots: np.ndarray, budget: float, works: list[Scratch], progress: Progress
@@ -255,8 +254,7 @@ class TreeEnsemble:
         progress.advance(n * k // self.n_trees)
         slack = 1.02 if n > 10_000 else 1.1
         n_cuts, n_leaves = (int(slack * self.arrays.state[name][:k].max()) + 16 for name in ("n_cuts", "n_leaves"))
-        with defer_interrupts():  # an array that has been cut down is no longer valid
-            self._adopt(layout.cut_down_nodes(self.arrays, n_cuts, n_leaves, kept=k))
+        self._adopt(layout.cut_down_nodes(self.arrays, n_cuts, n_leaves, kept=k))
         return list(range(k, self.n_trees))
 
     def _reserve_nodes(self, n: int) -> int:
@@ -269,6 +267,13 @@ class TreeEnsemble:
                 if n < FEW_NODES:
                     raise
             n //= 2
+
+    def snapshot(self) -> TreeEnsemble:
+        """Return a copy with arrays of its own."""
+        other = copy(self)
+        other._work = []
+        other.arrays = layout.copy_arrays(self.arrays)
+        return other
 
     def clear(self) -> None:
         """Empty the trees; their random streams go on."""

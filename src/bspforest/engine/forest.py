@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from copy import copy, deepcopy
 
 import numpy as np
 
 from .arrays import Scratch, allocate
 from .config import FAMILIES, ForestConfig
 from .ensemble import TreeEnsemble
-from .interrupts import defer_interrupts
+from .interrupts import UNPROTECTED, Interrupts
 from .progress import SILENT, Progress
 from .rows import RowTable
 from .scaling import find_range, spread
@@ -97,12 +97,14 @@ class OnlineForest:
     # Learning
 
     def learn(
-        self, X: np.ndarray, y: np.ndarray, w: np.ndarray, progress: Progress = SILENT, *, torn_is_fine: bool = False
+        self,
+        X: np.ndarray,
+        y: np.ndarray,
+        w: np.ndarray,
+        progress: Progress = SILENT,
+        interrupts: Interrupts = UNPROTECTED,
     ) -> None:
-        """Learn rows in order. If interrupted, the rows of some first blocks are learned, by all trees.
-
-        With ``torn_is_fine`` it may be interrupted anywhere: the caller then discards the forest.
-        """
+        """Learn rows in order. If interrupted between two blocks, the rows of the first ones are learned, by all trees."""
         if len(X) == 1 and self.n_held and self.config.window != 1:
             self.learn_row(X, y[0], w[0])
             progress.advance(1)
@@ -120,21 +122,21 @@ class OnlineForest:
         budgets = self._budgets_of_blocks(held, [min(size, len(X) - start) for start in starts])
         for start, block_budgets in zip(starts, budgets, strict=True):
             block = slice(start, start + size)
-            with nullcontext() if torn_is_fine else defer_interrupts():
-                if start == skip > 0:
-                    self.forget_oldest(self.n_held)
-                    self.rows.skip(skip)
-                    progress.advance(skip)
-                self._make_window_room(len(X[block]))
-                if self.n_held == 0 and self.config.scaling == "minmax":
-                    self._set_range(*find_range(X[skip:]))
-                    self.held_at_scaling = len(X) - skip
-                    self.learned_since = 0
-                if self.n_held == 0 and not self.config.redraw:
-                    self._build_first(X[block], y[block], w[block], float(block_budgets[-1]), progress)
-                else:
-                    self._add(X[block], y[block], w[block], block_budgets)
-                    progress.advance(len(X[block]))
+            if start == skip > 0:
+                self.forget_oldest(self.n_held)
+                self.rows.skip(skip)
+                progress.advance(skip)
+            self._make_window_room(len(X[block]))
+            if self.n_held == 0 and self.config.scaling == "minmax":
+                self._set_range(*find_range(X[skip:]))
+                self.held_at_scaling = len(X) - skip
+                self.learned_since = 0
+            if self.n_held == 0 and not self.config.redraw:
+                self._build_first(X[block], y[block], w[block], float(block_budgets[-1]), progress)
+            else:
+                self._add(X[block], y[block], w[block], block_budgets)
+                progress.advance(len(X[block]))
+            interrupts.poll()
 
     def learn_row(self, x: np.ndarray, y: float, w: float) -> None:
         """Learn one row of shape (1, d) or (d,): `learn` without what only blocks need, half the time with 10 trees."""
@@ -147,9 +149,8 @@ class OnlineForest:
             self._budgets_of_blocks(held, [1])  # says what is wrong
         if self.verify is not None:
             self._verify()
-        with defer_interrupts():
-            self._make_window_room(1)
-            self._add(x, y, w, np.array([budget]))
+        self._make_window_room(1)
+        self._add(x, y, w, np.array([budget]))
 
     def _budgets_of_blocks(self, held: int, sizes: list[int]) -> list[np.ndarray]:
         """Return the budgets after the rows of each block; raise if they decrease, before anything is changed.
@@ -315,8 +316,11 @@ class OnlineForest:
     # ------------------------------------------------------------------------------------------------------------------
     # Forgetting
 
-    def forget(self, ids: np.ndarray) -> None:
-        """Forget rows, which must be held, each named once; revise the range where it was theirs alone."""
+    def forget(self, ids: np.ndarray, interrupts: Interrupts = UNPROTECTED) -> None:
+        """Forget rows, which must be held, each named once; revise the range where it was theirs alone.
+
+        If interrupted between two blocks, the rows of the first ones are forgotten.
+        """
         if len(ids):
             self._verify()
         left = self.n_held - len(ids)
@@ -331,11 +335,10 @@ class OnlineForest:
             X = self.trees.arrays.rows[self.rows.slots_of(ids)]
             at_end = ((low == X) | (high == X)).any(axis=0)
         try:
-            self._forget(ids)
+            self._forget(ids, interrupts)
         finally:
             if at_end.any() and not self._reaches_ends(np.flatnonzero(at_end)):
-                with defer_interrupts():
-                    self._revise_range(0.0)
+                self._revise_range(0.0)
 
     def _reaches_ends(self, columns: np.ndarray) -> bool:
         """Return whether the rows held reach both ends of the range in use, in these columns. Mostly few rows tell."""
@@ -347,19 +350,26 @@ class OnlineForest:
             columns = columns[~reached]
         return len(columns) == 0
 
-    def _forget(self, ids: np.ndarray) -> None:
+    def _forget(self, ids: np.ndarray, interrupts: Interrupts = UNPROTECTED) -> None:
         """Forget rows, and keep the range."""
         size = max(256, BLOCK // self.trees.n_trees)
         for start in range(0, len(ids), size):
-            with defer_interrupts():
-                block = ids[start : start + size]
-                self.trees.remove(self.rows.slots_of(block))
-                self.rows.remove(block)
+            block = ids[start : start + size]
+            self.trees.remove(self.rows.slots_of(block))
+            self.rows.remove(block)
+            interrupts.poll()
 
     def forget_oldest(self, n: int) -> None:
         """Forget the n oldest rows, to make room: the range is revised when as many have been learned."""
         if n > 0:
             self._forget(self.rows.oldest(n))
+
+    def snapshot(self) -> OnlineForest:
+        """Return a copy that shares no arrays with this forest and holds no trace of rows that are forgotten."""
+        other = copy(self)
+        other.trees = self.trees.snapshot()
+        other.rows = deepcopy(self.rows)
+        return other
 
     def add_classes(self, n: int) -> None:
         """Allow n more classes, which no row has had so far."""

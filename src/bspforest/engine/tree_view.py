@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from .arrays import ISOTROPIC, NOTHING, PAIRS
 from .forest import OnlineForest
+from .locking import lock_of
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:
@@ -126,26 +128,28 @@ class TreeView:
 
 
 class TreeViews(Sequence):
-    """The trees of a forest; each is read when it is asked for."""
+    """The trees of an estimator; each is read, as it then is, when it is asked for."""
 
-    def __init__(self, forest: OnlineForest) -> None:
-        self._forest = forest
+    def __init__(self, owner: Any) -> None:
+        self._owner = owner
 
     def __len__(self) -> int:
-        return self._forest.trees.n_trees
+        return self._owner._forest.trees.n_trees
 
     def __getitem__(self, m):
         if isinstance(m, slice):
             return [self[k] for k in range(*m.indices(len(self)))]
-        if not -len(self) <= m < len(self):
-            raise IndexError(f"tree {m} of a forest of {len(self)} trees")
-        return TreeView(self._forest, m % len(self))
+        with lock_of(self._owner).reading:
+            if not -len(self) <= m < len(self):
+                raise IndexError(f"tree {m} of a forest of {len(self)} trees")
+            return TreeView(self._owner._forest, m % len(self))
 
     def held_leaves(self, m: int) -> np.ndarray:
         """Return the leaf that holds each row held, oldest first: node numbers of tree m."""
-        nodes = self[m].node_of_leaf
-        held = self._forest.trees.leaves_of_slots(m % len(self), np.flatnonzero(nodes >= 0))
-        return nodes[held[self._forest.rows.held_slots()]]
+        with lock_of(self._owner).reading:
+            forest, nodes = self._owner._forest, self[m].node_of_leaf
+            held = forest.trees.leaves_of_slots(m % len(self), np.flatnonzero(nodes >= 0))
+            return nodes[held[forest.rows.held_slots()]]
 
     def __repr__(self) -> str:
         return f"<{len(self)} trees>"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any, NamedTuple, Self
 
@@ -17,8 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 from .._validation import FOREST_CONSTRAINTS, check_ids, check_range, check_rows
 from ..engine.config import ForestConfig
 from ..engine.forest import OnlineForest
+from ..engine.interrupts import Interrupts
+from ..engine.locking import change_alone, lock_of
 from ..engine.progress import SILENT, Progress
 from ..engine.tree_view import TreeViews
+
+# Attributes of a fitted estimator, which `fit` makes anew.
+FITTED = ("_forest", "_lock", "_checked", "_may_be_huge", "classes_", "n_features_in_", "feature_names_in_")
 
 
 class HeldRows(NamedTuple):
@@ -96,31 +100,45 @@ class BSPForest(BaseEstimator):
     # ------------------------------------------------------------------------------------------------------------------
     # Learning and forgetting
 
+    def _make_unfitted(self) -> Self:
+        """Return an estimator with the same parameters for `fit` to work on, while this one is in use."""
+        fresh = type(self).__new__(type(self))
+        fresh.__dict__.update({name: value for name, value in self.__dict__.items() if name not in FITTED})
+        return fresh
+
+    def _become(self, fitted: Self) -> Self:
+        """Take over everything that ``fitted``, from `_make_unfitted`, has learned."""
+
+        def replace(interrupts: Interrupts) -> None:
+            fitted.__dict__["_lock"] = lock_of(self)
+            self.__dict__ = fitted.__dict__  # at once: nobody sees a part of it
+
+        with lock_of(self).changing:
+            change_alone(self, replace)
+        return self
+
     def _fit_new(self, X: np.ndarray, y: np.ndarray, w: np.ndarray, n_classes: int) -> Self:
-        """Learn in a new forest. To be called within `_restore_on_error`."""
+        """Learn in a new forest. It may be interrupted anywhere: this estimator is then discarded."""
         config = self._make_config(n_classes)
         seed = check_random_state(self.random_state).randint(0, 2**32, size=4, dtype=np.uint32)
         self._forest = OnlineForest(config, np.random.SeedSequence(seed.tolist()))
-        self._may_be_huge = False
-        return self._learn(X, y, w, torn_is_fine=True)
-
-    @contextmanager
-    def _restore_on_error(self) -> Iterator[None]:
-        """Restore every attribute if the block fails or is interrupted: the old forest, its features, its classes."""
-        before = dict(self.__dict__)
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
-
-    def _learn(self, X: np.ndarray, y: np.ndarray, w: np.ndarray, *, torn_is_fine: bool = False) -> Self:
-        self._may_be_huge = check_range(self._forest, X, self._may_be_huge)
+        self._may_be_huge = check_range(self._forest, X, False)
         self._set_threads()
-        progress = Progress(len(X), type(self).__name__, "rows", enabled=True) if self.verbose else SILENT
-        self._forest.learn(X, y, w, progress, torn_is_fine=torn_is_fine)
+        self._forest.learn(X, y, w, self._make_progress(len(X)))
         return self
+
+    def _learn(self, X: np.ndarray, y: np.ndarray, w: np.ndarray) -> Self:
+        """Learn more rows. `lock_of` is held."""
+        may_be_huge = check_range(self._forest, X, self._may_be_huge)
+        self._set_threads()
+        progress = self._make_progress(len(X))
+        self._may_be_huge |= may_be_huge
+        change_alone(self, lambda interrupts: self._forest.learn(X, y, w, progress, interrupts))
+        self._may_be_huge = may_be_huge
+        return self
+
+    def _make_progress(self, n: int) -> Progress:
+        return Progress(n, type(self).__name__, "rows", enabled=True) if self.verbose else SILENT
 
     def _set_threads(self) -> None:
         self._forest.trees.n_threads = 1 if self.n_jobs is None else int(joblib.effective_n_jobs(int(self.n_jobs)))
@@ -141,9 +159,10 @@ class BSPForest(BaseEstimator):
         self
         """
         check_is_fitted(self)
-        wanted = check_ids(ids, self._forest)
-        self._set_threads()
-        self._forest.forget(wanted)
+        with lock_of(self).changing:
+            wanted = check_ids(ids, self._forest)
+            self._set_threads()
+            change_alone(self, lambda interrupts: self._forest.forget(wanted, interrupts))
         return self
 
     def held_rows(self) -> HeldRows:
@@ -162,9 +181,10 @@ class BSPForest(BaseEstimator):
         >>> ids.tolist(), y.tolist()
         ([0, 2], [5.0, 7.0])
         """
-        forest = self._fitted_forest()
-        labels = forest.held_labels()
-        return HeldRows(forest.rows.held_ids(), forest.held_rows(), self._decode(labels[:, 0]), labels[:, 1])
+        with lock_of(self).reading:
+            forest = self._fitted_forest()
+            labels = forest.held_labels()
+            return HeldRows(forest.rows.held_ids(), forest.held_rows(), self._decode(labels[:, 0]), labels[:, 1])
 
     def _decode(self, labels: np.ndarray) -> np.ndarray:
         """Return labels as the forest holds them in the terms of the user."""
@@ -207,10 +227,11 @@ class BSPForest(BaseEstimator):
         -------
         ndarray of shape (n_samples, n_estimators)
         """
-        leaves = self._forest.trees.find_leaves(self._check_before_predict(X))
-        for m, tree in enumerate(self.trees_):
-            leaves[:, m] = tree.node_of_leaf[leaves[:, m]]
-        return leaves
+        with lock_of(self).reading:
+            leaves = self._forest.trees.find_leaves(self._check_before_predict(X))
+            for m, tree in enumerate(self.trees_):
+                leaves[:, m] = tree.node_of_leaf[leaves[:, m]]
+            return leaves
 
     @property
     def n_samples_seen_(self) -> int:
@@ -230,12 +251,22 @@ class BSPForest(BaseEstimator):
     @property
     def trees_(self) -> TreeViews:
         """The trees as arrays: see `bspforest.engine.tree_view.TreeView`."""
-        return TreeViews(self._fitted_forest())
+        self._fitted_forest()
+        return TreeViews(self)
 
     @property
     def nbytes_(self) -> int:
         """Memory of trees and rows in bytes."""
         return self._fitted_forest().trees.nbytes
+
+    def __getstate__(self) -> dict:
+        """Return a consistent state to be copied or pickled, without the lock."""
+        with lock_of(self).reading:
+            state = dict(super().__getstate__())
+            if "_forest" in state:
+                state["_forest"] = state["_forest"].snapshot()
+        del state["_lock"]
+        return state
 
     def _fitted_forest(self) -> OnlineForest:
         try:

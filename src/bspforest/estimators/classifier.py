@@ -11,6 +11,7 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from .._sklearn_compat import StrOptions, fit_context
 from .._validation import check_classes, check_labels, check_rows, check_weights, encode_labels
+from ..engine.locking import lock_of
 from ..values import mean
 from .base import BSPForest
 
@@ -158,11 +159,11 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         -------
         self
         """
-        with self._restore_on_error():
-            X = check_rows(self, X, reset=True)
-            y = check_labels(type(self).__name__, X, y)
-            classes, index = np.unique(y, return_inverse=True)
-            return self._fit_classes(X, index, sample_weight, classes)
+        fresh = self._make_unfitted()
+        X = check_rows(fresh, X, reset=True)
+        y = check_labels(type(self).__name__, X, y)
+        classes, index = np.unique(y, return_inverse=True)
+        return self._become(fresh._fit_classes(X, index, sample_weight, classes))
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn more rows.
@@ -186,22 +187,29 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
                 "class_weight='balanced' needs all labels at once and is not supported by partial_fit; compute the weights "
                 "with sklearn.utils.class_weight.compute_class_weight and pass them as a dict"
             )
-        if not hasattr(self, "_forest"):
-            if classes is None:
-                raise ValueError("classes must be passed on the first call to partial_fit.")
-            self._validate_params()
-            with self._restore_on_error():
-                X = check_rows(self, X, reset=True, min_rows=0)
-                known = check_classes(classes)
-                index = encode_labels(check_labels(type(self).__name__, X, y), known)
-                return self._fit_classes(X, index, sample_weight, known)
-        self._check_changed_parameters()
-        X = check_rows(self, X, reset=False, min_rows=0)
-        y = check_labels(type(self).__name__, X, y)
-        if classes is not None and not np.array_equal(check_classes(classes), self.classes_):
-            raise ValueError(f"`classes={classes!r}` is not the same as on the first call: {self.classes_.tolist()}")
-        index = encode_labels(y, self.classes_)
-        return self._learn(X, index, self._check_weights(sample_weight, X, index, self.classes_))
+        with lock_of(self).changing:
+            if not hasattr(self, "_forest"):
+                return self._fit_first(X, y, classes, sample_weight)
+            self._check_changed_parameters()
+            X = check_rows(self, X, reset=False, min_rows=0)
+            y = check_labels(type(self).__name__, X, y)
+            if classes is not None and not np.array_equal(check_classes(classes), self.classes_):
+                raise ValueError(
+                    f"`classes={classes!r}` is not the same as on the first call: {self.classes_.tolist()}"
+                )
+            index = encode_labels(y, self.classes_)
+            return self._learn(X, index, self._check_weights(sample_weight, X, index, self.classes_))
+
+    def _fit_first(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
+        """Learn the rows of the first call of `partial_fit`."""
+        if classes is None:
+            raise ValueError("classes must be passed on the first call to partial_fit.")
+        self._validate_params()
+        fresh = self._make_unfitted()
+        X = check_rows(fresh, X, reset=True, min_rows=0)
+        known = check_classes(classes)
+        index = encode_labels(check_labels(type(self).__name__, X, y), known)
+        return self._become(fresh._fit_classes(X, index, sample_weight, known))
 
     def _fit_classes(self, X: np.ndarray, index: np.ndarray, sample_weight: Any, classes: np.ndarray) -> Self:
         w = self._check_weights(sample_weight, X, index, classes)
@@ -238,9 +246,10 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         """
         if self.voting not in VOTINGS:
             raise ValueError(f"voting must be one of {', '.join(map(repr, VOTINGS))}, got {self.voting!r}")
-        X = self._check_before_predict(X)
-        sums = self._forest.trees.sum_leaves(X, hard=self.voting == "hard")
-        return mean.shares(self._forest, sums)
+        with lock_of(self).reading:
+            X = self._check_before_predict(X)
+            sums = self._forest.trees.sum_leaves(X, hard=self.voting == "hard")
+            return mean.shares(self._forest, sums)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Return the logarithm of the probability of each class; minus infinity where it is 0.
@@ -267,5 +276,6 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         -------
         ndarray of shape (n_samples,)
         """
-        best = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[best]
+        with lock_of(self).reading:  # once for both: another `fit` may change the classes
+            best = self.predict_proba(X).argmax(axis=1)
+            return self.classes_[best]

@@ -9,6 +9,7 @@ from sklearn.base import RegressorMixin
 
 from .._sklearn_compat import fit_context
 from .._validation import check_quantiles, check_rows, check_targets, check_weighted_targets
+from ..engine.locking import lock_of
 from ..values import mean
 from .base import BSPForest
 
@@ -105,13 +106,12 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         -------
         self
         """
-        return self._fit(X, y, sample_weight)
+        return self._become(self._make_unfitted()._fit(X, y, sample_weight))
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, min_rows: int = 1) -> Self:
-        with self._restore_on_error():
-            X = check_rows(self, X, reset=True, min_rows=min_rows)
-            y = check_targets(type(self).__name__, X, y)
-            return self._fit_new(X, y, check_weighted_targets(sample_weight, X, y), 0)
+        X = check_rows(self, X, reset=True, min_rows=min_rows)
+        y = check_targets(type(self).__name__, X, y)
+        return self._fit_new(X, y, check_weighted_targets(sample_weight, X, y), 0)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn more rows.
@@ -128,13 +128,14 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         -------
         self
         """
-        if not hasattr(self, "_forest"):
-            self._validate_params()
-            return self._fit(X, y, sample_weight, min_rows=0)
-        self._check_changed_parameters()
-        X = check_rows(self, X, reset=False, min_rows=0)
-        y = check_targets(type(self).__name__, X, y)
-        return self._learn(X, y, check_weighted_targets(sample_weight, X, y))
+        with lock_of(self).changing:
+            if not hasattr(self, "_forest"):
+                self._validate_params()
+                return self._become(self._make_unfitted()._fit(X, y, sample_weight, min_rows=0))
+            self._check_changed_parameters()
+            X = check_rows(self, X, reset=False, min_rows=0)
+            y = check_targets(type(self).__name__, X, y)
+            return self._learn(X, y, check_weighted_targets(sample_weight, X, y))
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the mean over trees of the mean label in the leaf.
@@ -153,10 +154,11 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         -------
         ndarray of shape (n_samples,), or two of them
         """
-        X = self._check_before_predict(X)
-        sums = self._forest.trees.sum_leaves(X)
-        means = mean.means(self._forest, sums)
-        return (means, mean.stds(self._forest, sums)) if return_std else means
+        with lock_of(self).reading:
+            X = self._check_before_predict(X)
+            sums = self._forest.trees.sum_leaves(X)
+            means = mean.means(self._forest, sums)
+            return (means, mean.stds(self._forest, sums)) if return_std else means
 
     def predict_quantiles(self, X: Any, quantiles: Any = (0.05, 0.5, 0.95)) -> np.ndarray:
         """Return quantiles of the label, from the labels in the leaves of all trees.
@@ -174,4 +176,6 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         ndarray of shape (n_samples, n_quantiles)
         """
         q = check_quantiles(quantiles)
-        return mean.quantiles(self._forest, self._check_before_predict(X), q)
+        with lock_of(self).reading:
+            X = self._check_before_predict(X)
+            return mean.quantiles(self._forest, X, q)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..engine.locking import lock_of
 from ..values import mean
 from .base import RiverForest, base
 from .rows import check_frame, make_frame, make_series
@@ -22,7 +23,8 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
 
     A feature is a number. Keys may come in any order. As in river's sparse dicts, **a missing key counts as 0**. A new key may
     appear at any time, and counts as 0 in the rows before: the trees are then built afresh from the rows held, which costs
-    less than a tenth of learning them again. For text with its thousands of words, hash features first.
+    less than a tenth of learning them again. If keys keep coming, columns are reserved for further ones, and count as features
+    that are always 0 until keys stop coming. For text with its thousands of words, hash features first.
 
     Parameters
     ----------
@@ -114,28 +116,31 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
         A dictionary; empty before any learning.
 
         """
-        forest = self._forest
-        if forest is None:
-            return {}
-        *sums, trees = self._sum_one(forest, x)
-        if not trees:
-            sums, trees = mean.shares_of_held(forest).tolist(), 1.0
-        return {label: share / trees for label, share in zip(self._labels, sums, strict=True)}
+        with lock_of(self).reading:
+            forest = self._forest
+            if forest is None:
+                return {}
+            *sums, trees = self._sum_one(forest, x)
+            if not trees:
+                sums, trees = mean.shares_of_held(forest).tolist(), 1.0
+            return {label: share / trees for label, share in zip(self._labels, sums, strict=True)}
 
     def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
         """Return `predict_proba_one` for each row of a DataFrame; one column per label."""
         check_frame(X)
-        forest = self._forest
-        if forest is None:
-            return make_frame(None, X, [])
-        return make_frame(mean.shares(forest, self._sum_many(forest, X)), X, list(self._labels))
+        with lock_of(self).reading:
+            forest = self._forest
+            if forest is None:
+                return make_frame(None, X, [])
+            return make_frame(mean.shares(forest, self._sum_many(forest, X)), X, list(self._labels))
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
         """Return the most probable label for each row of a DataFrame; None before any learning."""
         check_frame(X)
-        forest = self._forest
-        if forest is None:
-            return make_series([None] * len(X), X, dtype=object)
-        labels = list(self._labels)
-        best = mean.shares(forest, self._sum_many(forest, X)).argmax(axis=1)
-        return make_series([labels[k] for k in best], X)
+        with lock_of(self).reading:
+            forest = self._forest
+            if forest is None:
+                return make_series([None] * len(X), X, dtype=object)
+            labels = list(self._labels)
+            best = mean.shares(forest, self._sum_many(forest, X)).argmax(axis=1)
+            return make_series([labels[k] for k in best], X)

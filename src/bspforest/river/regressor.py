@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..engine.locking import lock_of
 from ..values import mean
 from .base import RiverForest, base
 from .rows import check_frame, check_number, make_series
@@ -22,7 +23,8 @@ class BSPForestRegressor(RiverForest, base.MiniBatchRegressor):
 
     A feature is a number. Keys may come in any order. As in river's sparse dicts, **a missing key counts as 0**. A new key may
     appear at any time, and counts as 0 in the rows before: the trees are then built afresh from the rows held, which costs
-    less than a tenth of learning them again. For text with its thousands of words, hash features first.
+    less than a tenth of learning them again. If keys keep coming, columns are reserved for further ones, and count as features
+    that are always 0 until keys stop coming. For text with its thousands of words, hash features first.
 
     Parameters
     ----------
@@ -91,11 +93,13 @@ class BSPForestRegressor(RiverForest, base.MiniBatchRegressor):
             A dictionary of numbers; keys that were never learned are ignored.
 
         """
-        forest = self._forest
-        return 0.0 if forest is None else mean.mean_of_row(forest, self._sum_one(forest, x))
+        with lock_of(self).reading:
+            forest = self._forest
+            return 0.0 if forest is None else mean.mean_of_row(forest, self._sum_one(forest, x))
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
         """Return `predict_one` for each row of a DataFrame."""
         check_frame(X)
-        forest = self._forest
-        return make_series(0.0 if forest is None else mean.means(forest, self._sum_many(forest, X)), X)
+        with lock_of(self).reading:
+            forest = self._forest
+            return make_series(0.0 if forest is None else mean.means(forest, self._sum_many(forest, X)), X)

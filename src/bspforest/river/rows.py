@@ -81,6 +81,15 @@ def read_row(x: Mapping, columns: Columns) -> np.ndarray:
     return np.array([[check_feature(key, value) for key, value in zip(columns, values, strict=True)]])
 
 
+def pad_columns(X: np.ndarray, n: int) -> np.ndarray:
+    """Return rows with columns of zeros after their own, n in all."""
+    if X.shape[1] == n:
+        return X
+    padded = np.zeros((len(X), n))
+    padded[:, : X.shape[1]] = X
+    return padded
+
+
 def read_frame(X: pd.DataFrame, columns: Columns) -> np.ndarray:
     """Return the rows of a DataFrame as numbers."""
     rows = np.zeros((len(X), max(len(columns), 1)))
