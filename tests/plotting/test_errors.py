@@ -5,9 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import matplotlib
-
-matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -26,12 +23,6 @@ from bspforest.plotting import (
     SurfaceDisplay,
 )
 from bspforest.reference import Box, draw_partition, make_box
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
 
 
 def fitted(d: int = 2):
