@@ -1,4 +1,4 @@
-"""Forests and partitions that the displays are tried on."""
+"""Fixtures for the plotting tests."""
 
 from __future__ import annotations
 

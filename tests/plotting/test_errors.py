@@ -1,4 +1,4 @@
-"""Displays that are asked for the wrong thing, or without matplotlib, say what to do instead."""
+"""Test that errors of the displays say what to do instead."""
 
 from __future__ import annotations
 
@@ -30,10 +30,15 @@ def fitted(d: int = 2):
     return BSPForestRegressor(2, random_state=0).fit(X, X[:, 0])
 
 
-WRONG = {
+INVALID = {
     "not fitted": (lambda: PartitionDisplay.from_estimator(BSPForestRegressor()), NotFittedError, "call fit or partial_fit"),
+<<<<<<< HEAD
     "nothing held": (lambda: SurfaceDisplay.from_estimator(fitted().forget(range(30))), ValueError, "holds no samples"),
     "not ours": (lambda: SurfaceDisplay.from_estimator(RandomForestClassifier()), TypeError, "got RandomForestClassifier"),
+=======
+    "no rows held": (lambda: SurfaceDisplay.from_estimator(fitted().forget(range(30))), ValueError, "holds no rows"),
+    "another estimator": (lambda: SurfaceDisplay.from_estimator(RandomForestClassifier()), TypeError, "got RandomForestClassifier"),
+>>>>>>> a8bad60 (Draw from public accessors and import matplotlib in one place)
     "pipeline": (
         lambda: PartitionDisplay.from_estimator(make_pipeline(StandardScaler(), BSPForestRegressor())),
         TypeError,
@@ -45,7 +50,7 @@ WRONG = {
     "same dims": (lambda: SurfaceDisplay.from_estimator(fitted(3), dims=(1, 1)), ValueError, "two different features"),
     "unknown dim": (lambda: SurfaceDisplay.from_estimator(fitted(3), dims=(1, 3)), ValueError, "number from 0 to 2"),
     "unknown name": (lambda: SurfaceDisplay.from_estimator(fitted(3), dims=(1, "b")), ValueError, "the features are"),
-    "value of a shown": (
+    "value of a feature shown": (
         lambda: SurfaceDisplay.from_estimator(fitted(3), dims=(1, 2), values={1: 0}),
         ValueError,
         "one of the two features shown",
@@ -60,12 +65,12 @@ WRONG = {
     "hulls": (lambda: PartitionDisplay.from_estimator(fitted()).plot(hulls="all"), ValueError, "'nested', 'leaves' or None"),
     "grid": (lambda: SurfaceDisplay.from_estimator(fitted(), grid_resolution=1), ValueError, "at least 2, got 1"),
     "reach": (lambda: SurfaceDisplay.from_estimator(fitted(), reach=0), ValueError, "reach must be positive"),
-    "one ax of two": (
+    "too few axes": (
         lambda: SurfaceDisplay.from_estimator(fitted()).plot(plt.subplot()),
         ValueError,
-        "2 axes, got 1; one will do with uncertainty=False",
+        "2 axes, got 1; pass one with uncertainty=False",
     ),
-    "growth in three": (
+    "growth with three features": (
         lambda: GrowthDisplay.from_stream(BSPForestRegressor(), np.ones((5, 3)), np.ones(5)),
         ValueError,
         "choose two columns",
@@ -73,12 +78,12 @@ WRONG = {
     "growth too long": (
         lambda: GrowthDisplay.from_stream(BSPForestRegressor(), np.ones((600, 2)), np.ones(600)),
         ValueError,
-        "too many to look at: choose some",
+        "too many: choose some",
     ),
     "growth NaN": (
         lambda: GrowthDisplay.from_stream(BSPForestRegressor(), [[0, 0], [0, np.nan]], [0, 0]),
         ValueError,
-        "NaN in column 1, row 1",
+        "contains NaN",
     ),
     "growth labels": (
         lambda: GrowthDisplay.from_stream(BSPForestRegressor(), np.ones((5, 2)), np.ones(4)),
@@ -99,9 +104,9 @@ WRONG = {
     "four dimensions": (
         lambda: ProcessDisplay.from_partition(draw_partition(make_box([0] * 4, [1] * 4), 0.1, 0)),
         ValueError,
-        "only two or three can be drawn",
+        "only partitions in two or three dimensions",
     ),
-    "flat axes": (
+    "2d axes": (
         lambda: ProcessDisplay.from_partition(draw_partition(make_box([0] * 3, [1] * 3), 0.1, 0)).plot(plt.subplot()),
         ValueError,
         'projection="3d"',
@@ -129,17 +134,17 @@ WRONG = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", WRONG)
-def test_the_wrong_thing_says_what_to_do(case):
-    call, kind, message = WRONG[case]
+@pytest.mark.parametrize("case", INVALID)
+def test_invalid_arguments(case):
+    call, kind, message = INVALID[case]
     with pytest.raises(kind, match=message):
         call()
 
 
-def test_matplotlib_is_asked_for_only_to_draw():
+def test_matplotlib_is_needed_only_to_draw():
     program = """
 import sys
-sys.modules["matplotlib"] = None  # as if it were not installed
+sys.modules["matplotlib"] = None  # simulate that it is not installed
 import numpy as np
 from bspforest import BSPForestRegressor
 from bspforest.plotting import PartitionDisplay

@@ -1,4 +1,4 @@
-"""The gallery draws files for light and dark backgrounds."""
+"""Test that the gallery writes figures for light and dark backgrounds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 
-def test_gallery(tmp_path):
+def test_gallery_writes_light_and_dark_figures(tmp_path):
     script = Path(__file__).parents[2] / "examples" / "gallery.py"
     command = [sys.executable, str(script), "--out", str(tmp_path), "--only", "slice_of_square", "--dpi", "40"]
     subprocess.run(command, capture_output=True, check=True)

@@ -1,4 +1,4 @@
-"""A tree's partition: cells, hulls, cuts and colours are those of the forest."""
+"""Test that PartitionDisplay draws the cells, hulls, cuts and labels of the tree."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ FAMILIES = ("pairs", "axes", "isotropic")
 
 
 def corners_of(collection) -> list[np.ndarray]:
-    """The corners of the polygons that were drawn."""
+    """Return the corners of the polygons drawn."""
     return [path.vertices[:-1] for path in collection.get_paths()]
 
 
 @pytest.mark.parametrize("cuts", FAMILIES)
-def test_cells_tile_the_picture(moons, cuts):
+def test_cells_tile_the_axes(moons, cuts):
     X, y = moons
     forest = BSPForestClassifier(3, cuts=cuts, budget_scale=2, random_state=1).fit(X, y)
     display = PartitionDisplay.from_estimator(forest, tree=2).plot()
@@ -38,7 +38,7 @@ def test_cells_tile_the_picture(moons, cuts):
 
 
 @pytest.mark.parametrize("cuts", FAMILIES)
-def test_inside_a_leafs_hull_the_forest_answers_by_that_leaf(moons, cuts):
+def test_points_in_the_hull_of_a_leaf_are_predicted_by_that_leaf(moons, cuts):
     X, y = moons
     forest = BSPForestClassifier(2, cuts=cuts, budget_scale=2, random_state=1).fit(X, y)
     section = PartitionDisplay.from_estimator(forest, tree=1).section
@@ -53,14 +53,14 @@ def test_inside_a_leafs_hull_the_forest_answers_by_that_leaf(moons, cuts):
 
 
 def _sides(polygon):
-    """The half planes whose common part is a polygon given counterclockwise."""
+    """Yield the half planes whose intersection is a polygon with counterclockwise corners."""
     for a, b in zip(polygon, np.roll(polygon, -1, axis=0), strict=True):
         normal = np.array([b[1] - a[1], a[0] - b[0]])
         yield normal, normal @ a
 
 
 @pytest.mark.parametrize("cuts", FAMILIES)
-def test_hulls_are_nested_and_crossed_by_their_cuts(moons, cuts):
+def test_hulls_are_nested_and_split_by_their_cuts(moons, cuts):
     X, y = moons
     forest = BSPForestClassifier(1, cuts=cuts, budget_scale=2, random_state=3).fit(X, y)
     section, tree = PartitionDisplay.from_estimator(forest).section, forest.trees_[0]
@@ -83,8 +83,8 @@ def test_hulls_are_nested_and_crossed_by_their_cuts(moons, cuts):
     assert section.hulls[0].min(axis=0).tolist() == X.min(axis=0).tolist()
 
 
-@pytest.mark.parametrize(("style", "ground"), [("default", 1.0), ("dark_background", 0.0)])
-def test_colours_are_labels(moons, style, ground):
+@pytest.mark.parametrize(("style", "background"), [("default", 1.0), ("dark_background", 0.0)])
+def test_colours_encode_class_shares(moons, style, background):
     X, y = moons
     forest = BSPForestClassifier(1, budget_scale=2, random_state=1).fit(X, np.array(["a", "b"])[y])
     with plt.style.context(style):
@@ -92,16 +92,16 @@ def test_colours_are_labels(moons, style, ground):
         np.testing.assert_allclose(display.points_.get_facecolors()[:, :3], np.where(y[:, None] == 0, BLUE, ORANGE))
         cells = display.cells_.get_facecolors()[:, :3]
         assert [text.get_text() for text in display.ax_.get_legend().get_texts()] == ["a", "b"]
-        np.testing.assert_allclose(display.cuts_.get_colors()[0][:3], 1.0 - ground)
+        np.testing.assert_allclose(display.cuts_.get_colors()[0][:3], 1.0 - background)
     for v, cell in zip(display.section.leaf_nodes, cells, strict=True):
         share = y[display.section.leaves == v].mean()  # of the second class
         strength = 0.3 * (0.15 + 0.85 * abs(2 * share - 1))
-        expected = ground + strength * ((ORANGE if share > 0.5 else BLUE) - ground)
+        expected = background + strength * ((ORANGE if share > 0.5 else BLUE) - background)
         if share != 0.5:
             np.testing.assert_allclose(cell, expected, atol=1e-9)
 
 
-def test_regression_colours_are_means():
+def test_regression_colours_encode_means():
     rng = np.random.default_rng(0)
     X = rng.random((60, 2))
     forest = BSPForestRegressor(1, budget_scale=3, random_state=0).fit(X, X[:, 0])
@@ -112,14 +112,14 @@ def test_regression_colours_are_means():
     np.testing.assert_allclose(display.cells_.get_facecolors()[:, :3], expected, atol=0.3 / 100)
 
 
-def test_section_of_more_features(friedman):
+def test_section_with_more_than_two_features(friedman):
     display = PartitionDisplay.from_estimator(friedman, tree=1, dims=(3, 0), values={1: 0.25}).plot()
     tree, section = friedman.trees_[1], display.section
     (left, right), (bottom, top) = display.ax_.get_xlim(), display.ax_.get_ylim()
     cells = corners_of(display.cells_)
     assert sum(map(measure_area, cells)) == pytest.approx((right - left) * (top - bottom))
     assert 1 < len(cells) == len(section.leaf_nodes) < tree.n_leaves
-    middle = np.median(friedman._forest.held_rows(), axis=0)
+    middle = np.median(friedman.held_rows().X, axis=0)
     for v, cell in zip(section.leaf_nodes, cells, strict=True):
         place = np.array([[cell[:, 1].mean(), 0.25, middle[2], cell[:, 0].mean()]])
         assert tree.leaves_of(place) == v
@@ -129,8 +129,8 @@ def test_section_of_more_features(friedman):
 
 
 @pytest.mark.parametrize("cuts", ["pairs", "axes"])
-def test_hulls_of_data_far_from_zero(cuts):
-    """Points are in the leaf that holds them, also where their features have too few digits to find it by the cuts."""
+def test_hulls_of_features_with_large_offsets(cuts):
+    """Rows are assigned to the leaf that holds them even where rounding puts them on the other side of a cut."""
     X = 1e15 + np.floor(np.random.default_rng(0).random((60, 2)) * 100)
     forest = BSPForestRegressor(2, cuts=cuts, budget_scale=4, random_state=0).fit(X, X[:, 0])
     section = PartitionDisplay.from_estimator(forest).section
@@ -139,7 +139,7 @@ def test_hulls_of_data_far_from_zero(cuts):
     assert len(leaves) == section.tree.n_leaves
 
 
-def test_hull_choices(moons):
+def test_hulls_option(moons):
     forest = BSPForestClassifier(1, budget_scale=2, random_state=1).fit(*moons)
     display = PartitionDisplay.from_estimator(forest)
     nested = len(display.plot().hulls_.get_segments())

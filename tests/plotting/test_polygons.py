@@ -1,4 +1,4 @@
-"""Polygons of the plane: hulls and clipping."""
+"""Test convex hulls and clipping of polygons."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.spatial import ConvexHull
 
-from bspforest.plotting.polygons import clip, cross, find_hull, measure_area
+from bspforest.plotting.polygons import clip_line, clip_polygon, find_hull, measure_area
 
 
-def test_hull_is_qhulls():
+def test_hull_matches_qhull():
     rng = np.random.default_rng(1)
     for n in (3, 4, 10, 200):
         points = rng.normal(size=(n, 2))
@@ -19,21 +19,21 @@ def test_hull_is_qhulls():
         np.testing.assert_array_equal(hull, find_hull(points[rng.permutation(n)]))
 
 
-def test_hull_of_flat_sets():
+def test_hull_of_degenerate_points():
     line = np.array([[0.0, 0.0], [2.0, 2.0], [1.0, 1.0], [1.0, 1.0]])
     assert find_hull(line).tolist() == [[0.0, 0.0], [2.0, 2.0]]
     assert find_hull(line[2:]).tolist() == [[1.0, 1.0]]
 
 
-def test_clip_parts_a_polygon():
+def test_clipped_polygons_add_up_to_the_polygon():
     rng = np.random.default_rng(2)
     for _ in range(200):
         polygon = find_hull(rng.normal(size=(8, 2)))
         normal, offset = rng.normal(size=2), rng.normal()
-        left, right = clip(polygon, normal, offset), clip(polygon, -normal, -offset)
+        left, right = clip_polygon(polygon, normal, offset), clip_polygon(polygon, -normal, -offset)
         assert (left @ normal <= offset + 1e-9).all() and (right @ normal >= offset - 1e-9).all()
-        areas = [measure_area(part) if len(part) else 0.0 for part in (left, right)]
+        areas = [measure_area(half) if len(half) else 0.0 for half in (left, right)]
         assert min(areas) >= 0 and sum(areas) == pytest.approx(measure_area(polygon))
-        ends = cross(polygon, normal, offset)
+        ends = clip_line(polygon, normal, offset)
         assert len(ends) == (2 if min(areas) > 0 else 0)
         np.testing.assert_allclose(ends @ normal, offset, atol=1e-12)

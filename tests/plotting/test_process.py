@@ -1,4 +1,4 @@
-"""The process, one of its cuts and a slice, as the paper draws them."""
+"""Test ProcessDisplay, CutDisplay and SliceDisplay against the partitions they show."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from bspforest.plotting.polygons import measure_area
 
 
 def corners_of(collection) -> list[np.ndarray]:
-    """The corners of the polygons that were drawn."""
+    """Return the corners of the polygons drawn."""
     return [path.vertices[:-1] for path in collection.get_paths()]
 
 
-def test_square_is_tiled(square):
+def test_cells_tile_the_square(square):
     display = ProcessDisplay.from_partition(square).plot()
     cells = corners_of(display.cells_)
     assert len(cells) == len(square.leaves()) > 10
@@ -29,22 +29,22 @@ def test_square_is_tiled(square):
     assert len(then.cells_.get_paths()) == 1 + sum(b.cut.time <= 1.0 for b in square.cut_blocks()) < len(cells)
 
 
-def test_cubes_cuts_are_polygons_in_their_planes(cube):
+def test_cuts_of_a_cube_are_polygons_in_their_planes(cube):
     display = ProcessDisplay.from_partition(cube).plot()
     blocks = cube.cut_blocks()
     assert len(display.polygons_) == len(blocks) == len(display.cells_.get_facecolor()) > 10
     times = np.array([block.cut.time for block in blocks])
     expected = matplotlib.colormaps["viridis"](times / times.max())[:, :3]
-    drawn = np.asarray(display.cells_.get_facecolor())[:, :3]  # those behind come first
+    drawn = np.asarray(display.cells_.get_facecolor())[:, :3]  # sorted by depth
     np.testing.assert_allclose(np.sort(drawn, axis=0), np.sort(expected, axis=0), atol=1e-6)
     for polygon, block in zip(display.polygons_, blocks, strict=True):
         np.testing.assert_allclose(block.cut.heights(polygon), 0, atol=1e-9)
         assert {tuple(corner) for corner in polygon} == {tuple(corner) for corner in block.section}
         turns = np.cross(np.roll(polygon, -1, axis=0) - polygon, np.roll(polygon, -2, axis=0) - polygon)
-        assert (turns @ turns[0] > -1e-15).all()  # convex: the corners are in order
+        assert (turns @ turns[0] > -1e-15).all()  # convex, so the corners are in order
 
 
-def test_exploded_cells_are_all_there(cube):
+def test_exploded_cells_keep_their_shape(cube):
     display = ProcessDisplay.from_partition(cube).plot(explode=0.5)
     faces = iter(display.polygons_)
     for leaf in cube.leaves():
@@ -55,7 +55,7 @@ def test_exploded_cells_are_all_there(cube):
     assert next(faces, None) is None
 
 
-def test_times_highlight_the_cuts_since(square, cube):
+def test_times_highlight_new_cuts(square, cube):
     times = [b.cut.time for b in square.cut_blocks()]
     display = ProcessDisplay.from_partition(square).plot_times([times[1], times[4]])
     old, new = (lines.get_segments() for lines in display.axes_[1].collections[:2])
@@ -64,21 +64,21 @@ def test_times_highlight_the_cuts_since(square, cube):
     assert len(ProcessDisplay.from_partition(cube).plot_times([0.0, 0.5]).axes_) == 2
 
 
-def test_cut_is_made_as_the_paper_says(cube):
+def test_cut_display_follows_algorithm_2(cube):
     for block in cube.cut_blocks()[:6]:
         display = CutDisplay.from_block(block)
         normal = block.cut.normal
-        shadow = block.polytope.vertices[:, list(block.cut.dims)] @ normal
-        assert measure_area(display.shadow) == pytest.approx(ConvexHull(display.shadow).volume)
-        assert sorted(display.line @ normal) == pytest.approx([shadow.min(), shadow.max()])
-        assert display.place @ normal == pytest.approx(block.cut.offset)
+        along = block.polytope.vertices[:, list(block.cut.dims)] @ normal
+        assert measure_area(display.projection) == pytest.approx(ConvexHull(display.projection).volume)
+        assert sorted(display.line @ normal) == pytest.approx([along.min(), along.max()])
+        assert display.position @ normal == pytest.approx(block.cut.offset)
         direction = np.diff(display.line, axis=0)[0]
-        assert abs(np.cross(np.append(direction, 0), np.append(display.place - display.line[0], 0))).max() < 1e-9
+        assert abs(np.cross(np.append(direction, 0), np.append(display.position - display.line[0], 0))).max() < 1e-9
     display.plot()
     assert [ax.get_title()[:3] for ax in display.axes_] == ["(a)", "(b)", "(c)", "(d)"]
 
 
-def test_slice_meets_the_cuts(square):
+def test_slice_points_lie_on_cuts(square):
     start, end = np.array([0.1, 0.0]), np.array([1.9, 1.0])
     display = SliceDisplay.from_partition(square, start, end, budget=4.0).plot()
     across = np.array([-(end - start)[1], (end - start)[0]])

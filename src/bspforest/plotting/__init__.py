@@ -1,10 +1,11 @@
-"""Pictures, in the style of scikit-learn's displays.
+"""Displays in the style of scikit-learn.
 
-Each display is made from what it shows (``from_…``) and then drawn (``plot``); matplotlib is needed only to draw, and is an
-extra: ``pip install 'bspforest[plot]'``.
+A display is created from the object it shows (``from_…``) and then drawn with ``plot``. Only drawing needs matplotlib, which is
+an optional dependency: ``pip install 'bspforest[plot]'``.
 
-Of a fitted forest: `PartitionDisplay` (a tree), `SurfaceDisplay` (the whole forest). Of a forest to come: `GrowthDisplay` (a tree
-as it learns). Of the process in `bspforest.reference`: `ProcessDisplay`, `CutDisplay`, `SliceDisplay`.
+- `PartitionDisplay` shows one tree of a fitted forest, `SurfaceDisplay` the predictions of the whole forest;
+- `GrowthDisplay` shows how a tree grows row by row;
+- `ProcessDisplay`, `CutDisplay` and `SliceDisplay` show the process of `bspforest.reference`.
 """
 
 from .cut import CutDisplay

@@ -1,4 +1,4 @@
-"""A tree growing as points arrive (the paper's Figure 2): the plane above, the tree below."""
+"""A tree growing as rows arrive (the paper's Figure 2): the plane at the top, the tree below."""
 
 from __future__ import annotations
 
@@ -9,67 +9,69 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone, is_classifier
+from sklearn.utils.validation import validate_data
 
 from .labels import Palette
-from .sections import Section, check_forest, feature_names, frame, see_tree
+from .sections import Plane, Section, check_forest, find_limits, get_feature_names, make_section
 from .style import (
-    NEW,
+    HIGHLIGHT,
     collect_edges,
     draw_cells,
     draw_lines,
     draw_points,
-    fit_frame,
-    ink,
-    mix,
+    fade,
     need_matplotlib,
-    rgb,
+    set_limits,
+    text_colour,
+    to_rgb,
 )
 
-MOST_FRAMES = 500
+MAX_FRAMES = 500
+SUFFIXES = (".gif", ".webp", ".png", ".apng")
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A tree after a number of rows, and what is new since the frame before."""
+    """A tree after a number of rows, and masks of what is new since the previous frame."""
 
     section: Section
     n_rows: int  # learned so far
     budget: float
     labels: np.ndarray
-    new_points: np.ndarray  # which points are new
-    new_hulls: np.ndarray  # which nodes' hulls, whether new or grown
-    new_cuts: np.ndarray  # which nodes' cuts
-    new_leaves: np.ndarray  # which leaves have points they had not, or are new
-    new_edges: np.ndarray  # which of the edges of all hulls, as `collect_edges` lists them
+    new_points: np.ndarray  # points that arrived
+    new_hulls: np.ndarray  # nodes whose hull is new or has grown
+    new_cuts: np.ndarray  # nodes whose cut is new
+    new_leaves: np.ndarray  # leaves that are new or hold other points
+    new_edges: np.ndarray  # edges of hulls, in the order of `collect_edges`
 
 
-def compare(section: Section, before: Section | None) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Which hulls, cuts, leaves and edges of hulls are new since ``before``."""
-    nothing: tuple[list, list, dict, list] = ([], [], {}, [])
-    old_hulls, old_cuts, old_held, old_edges = nothing if before is None else _name_parts(before)
-    hulls, cuts, held, edges = _name_parts(section)
-    known = set(old_held.values())
+def find_changes(section: Section, before: Section | None) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return masks of the hulls, cuts, leaves and hull edges of ``section`` that are not in ``before``."""
+    empty: tuple[list, list, dict, list] = ([], [], {}, [])
+    old_hulls, old_cuts, old_leaves, old_edges = empty if before is None else _make_keys(before)
+    hulls, cuts, leaves, edges = _make_keys(section)
+    known = set(old_leaves.values())
     return (
-        _unknown(hulls, set(old_hulls)),
-        _unknown(cuts, {None, *old_cuts}),
-        np.array([v in held and held[v] not in known for v in range(len(hulls))]),
-        _unknown(edges, set(old_edges)),
+        _not_in(hulls, set(old_hulls)),
+        _not_in(cuts, {None, *old_cuts}),
+        np.array([v in leaves and leaves[v] not in known for v in range(len(hulls))]),
+        _not_in(edges, set(old_edges)),
     )
 
 
-def _unknown(names: list, known: set) -> np.ndarray:
-    return np.array([name not in known for name in names], dtype=bool)
+def _not_in(keys: list, known: set) -> np.ndarray:
+    return np.array([key not in known for key in keys], dtype=bool)
 
 
-def _name_parts(section: Section) -> tuple[list, list, dict, list]:
-    """What the parts of a tree are known by as it grows: hulls, cuts, leaves by their points, edges."""
+def _make_keys(section: Section) -> tuple[list, list, dict, list]:
+    """Return keys that identify hulls, cuts, leaves and edges between frames."""
     hulls = [hull.tobytes() for hull in section.hulls]
     edges = [edge.tobytes() for edge in collect_edges(section.hulls)]
-    return hulls, _cut_keys(section), _held_by_leaves(section), edges
+    return hulls, _make_cut_keys(section), _make_leaf_keys(section), edges
 
 
-def _cut_keys(section: Section) -> list:
-    """What a cut is known by: a tree keeps its numbers as it grows."""
+def _make_cut_keys(section: Section) -> list:
+    """Return the normal and offset of each cut, which never change, and None for leaves."""
     tree = section.tree
     return [
         None if section.is_leaf(v) else (tree.cut_normal[v].tobytes(), float(tree.cut_offset[v]))
@@ -77,21 +79,21 @@ def _cut_keys(section: Section) -> list:
     ]
 
 
-def _held_by_leaves(section: Section) -> dict[int, bytes]:
-    """The points of each leaf, in an order that does not depend on when they came."""
-    held = {}
+def _make_leaf_keys(section: Section) -> dict[int, bytes]:
+    """Return the points of each leaf, in an order that does not depend on their arrival."""
+    keys = {}
     for v in section.leaf_nodes.tolist():
         points = section.points[section.leaves == v]
-        held[v] = points[np.lexsort(points.T)].tobytes()
-    return held
+        keys[v] = points[np.lexsort(points.T)].tobytes()
+    return keys
 
 
 def _choose_steps(n: int, steps: Sequence[int] | None) -> set[int]:
-    """The numbers of rows after which to keep a frame."""
+    """Return the numbers of rows after which to keep a frame."""
     if steps is None:
-        if n > MOST_FRAMES:
+        if n > MAX_FRAMES:
             raise ValueError(
-                f"{n} frames are too many to look at: choose some, e.g. steps=range({n // 50}, {n}, {n // 50})"
+                f"{n} frames are too many: choose some with steps, e.g. steps=range({n // 50}, {n}, {n // 50})"
             )
         return set(range(1, n + 1))
     wanted = {int(step) for step in steps}
@@ -101,19 +103,20 @@ def _choose_steps(n: int, steps: Sequence[int] | None) -> set[int]:
 
 
 class GrowthDisplay:
-    """A tree growing point by point: new parts highlighted.
+    """A tree that grows row by row, with changes highlighted.
 
-    Above, the plane with the cells, the hulls (dashed) and the cuts (solid) as in `PartitionDisplay`; the latest point is a
-    star. Below, the tree: a cut stands at the time at which it was drawn, so that it comes after all cuts above it; the
-    dashed line is the budget, which grows with the number of rows; circles are leaves with their number of points.
+    The upper axes show the plane with cells, hulls (dashed) and cuts (solid) as in `PartitionDisplay`; a star marks the
+    latest row. The lower axes show the tree. The vertical position of a cut is its time, so that it lies below the cuts
+    of its ancestors; the dashed line is the budget, which increases with the number of rows; circles are leaves with
+    their number of rows.
 
-    Use `from_stream`.
+    Create it with `from_stream`.
 
     Attributes
     ----------
     frames : list of Frame
     figure_, axes_ : matplotlib figure and axes
-        Of the latest drawing.
+        Of the latest call of a plotting method.
 
     Examples
     --------
@@ -124,10 +127,10 @@ class GrowthDisplay:
     >>> display = GrowthDisplay.from_stream(BSPForestRegressor(budget_scale=2, random_state=0), X, X[:, 0])
     >>> [frame.n_rows for frame in display.frames][-3:]
     [18, 19, 20]
-    >>> display.plot_steps([5, 10, 15, 20]).axes_.shape  # planes above, trees below
+    >>> display.plot_steps([5, 10, 15, 20]).axes_.shape  # planes at the top, trees below
     (2, 4)
 
-    ``display.save("growth.gif")`` writes all frames as one moving picture.
+    ``display.save("growth.gif")`` saves all frames as an animation.
     """
 
     def __init__(self, frames: list[Frame], palette: Palette, names: Sequence[str]) -> None:
@@ -137,17 +140,17 @@ class GrowthDisplay:
 
     @classmethod
     def from_stream(cls, forest: Any, X: Any, y: Any, *, steps: Sequence[int] | None = None) -> Self:
-        """Grow a tree by the rows of ``X``, one by one.
+        """Create a display by growing a tree from the rows of ``X``, one by one.
 
         Parameters
         ----------
         forest : BSPForestClassifier or BSPForestRegressor
-            Only its parameters are used: a forest of one tree is made of them. The features are scaled by the range of X from
-            the start, since a tree is built afresh when the range changes.
+            Only its parameters are used, for a new forest of one tree. Features are scaled by the range of ``X`` from
+            the start, because a tree is rebuilt when the range changes.
         X : array-like of shape (n_samples, 2)
         y : array-like of shape (n_samples,)
         steps : sequence of int or None, default=None
-            Numbers of rows after which to keep a frame. All, if there are at most 500.
+            Numbers of rows after which to keep a frame. By default every row, of which there may be at most 500.
 
         Returns
         -------
@@ -155,47 +158,44 @@ class GrowthDisplay:
         """
         forest = check_forest(forest, fitted=False)
         grown = clone(forest).set_params(n_estimators=1)
-        rows = grown._check_rows(X, reset=True)
+        rows = validate_data(grown, X, dtype=np.float64)
         labels = np.asarray(y)
         n, d = rows.shape
         if d != 2:
-            raise ValueError(
-                f"a growing tree is drawn in the plane of two features, got X with {d}: choose two columns"
-            )
+            raise ValueError(f"a growing tree is drawn in the plane of two features, got {d}: choose two columns of X")
         if labels.shape != (n,):
             raise ValueError(f"y must have one label for each of {n} rows, got shape {labels.shape}")
         wanted = _choose_steps(n, steps)
-        names = feature_names(grown)
+        names = get_feature_names(grown)
         if forest.scaling == "minmax":
             low, high = rows.min(axis=0), rows.max(axis=0)
             grown.set_params(scaling=(low, np.where(high > low, high, low + 1.0)))
         classes = {"classes": np.unique(labels)} if is_classifier(forest) else {}
         frames: list[Frame] = []
-        corners = frame(rows, None)
+        limits = find_limits(rows, None)
         for k in range(n):
             grown.partial_fit(rows[k : k + 1], labels[k : k + 1], **classes)
             if k + 1 in wanted:
-                frames.append(cls._take(grown, corners, frames[-1] if frames else None))
-        palette = Palette(grown.classes_) if classes else Palette(None, float(labels.min()), float(labels.max()))
-        return cls(frames, palette, names)
+                frames.append(cls._capture(grown, limits, frames[-1] if frames else None))
+        return cls(frames, Palette.from_labels(grown, labels), names)
 
     @staticmethod
-    def _take(forest: Any, corners: np.ndarray, before: Frame | None) -> Frame:
-        """A frame of the tree as it is now."""
-        section = see_tree(forest, 0, (0, 1), np.zeros(2), corners)
+    def _capture(forest: Any, limits: np.ndarray, before: Frame | None) -> Frame:
+        """Return a frame of the tree in its current state."""
+        held = forest.held_rows()
+        section = make_section(forest, 0, Plane((0, 1), np.zeros(2)), held.X, limits)
         n_new = forest.n_samples_seen_ - (before.n_rows if before else 0)
         new_points = np.arange(len(section.points)) >= len(section.points) - n_new
-        new = compare(section, before.section if before else None)
-        labels = forest._forest.held_labels()[:, 0]
-        return Frame(section, forest.n_samples_seen_, forest.budget_, labels, new_points, *new)
+        changes = find_changes(section, before.section if before else None)
+        return Frame(section, forest.n_samples_seen_, forest.budget_, held.y, new_points, *changes)
 
-    def _find(self, n_rows: int | None) -> Frame:
+    def _find_frame(self, n_rows: int | None) -> Frame:
         if n_rows is None:
             return self.frames[-1]
-        for one in self.frames:
-            if one.n_rows == n_rows:
-                return one
-        kept = [one.n_rows for one in self.frames]
+        for frame in self.frames:
+            if frame.n_rows == n_rows:
+                return frame
+        kept = [frame.n_rows for frame in self.frames]
         raise ValueError(f"no frame was kept after {n_rows!r} rows, only after {kept}")
 
     def plot(self, n_rows: int | None = None, *, axes: Any = None) -> Self:
@@ -204,46 +204,51 @@ class GrowthDisplay:
         Parameters
         ----------
         n_rows : int or None, default=None
-            The frame after this many rows; None is the latest.
+            Number of rows learned; None draws the last frame.
         axes : two matplotlib axes or None, default=None
-            For the plane and for the tree. None makes a figure.
+            For the plane and for the tree. None creates a figure.
 
         Returns
         -------
         self
         """
-        one = self._find(n_rows)
-        plt = need_matplotlib("GrowthDisplay")
+        frame = self._find_frame(n_rows)
+        mpl = need_matplotlib("GrowthDisplay")
         if axes is None:
-            _, axes = plt.subplots(2, 1, figsize=(5.5, 7.5), layout="constrained", height_ratios=(3, 2))
+            _, axes = self._make_axes(mpl.pyplot)
         self.axes_ = np.ravel(axes)
         if len(self.axes_) != 2:
             raise ValueError(f"GrowthDisplay draws a plane and a tree: axes must be two axes, got {len(self.axes_)}")
         self.figure_ = self.axes_[0].figure
-        self._draw(one, *self.axes_)
+        self._draw(frame, *self.axes_)
         return self
 
+    @staticmethod
+    def _make_axes(pyplot: Any) -> tuple[Any, Any]:
+        return pyplot.subplots(2, 1, figsize=(5.5, 7.5), layout="constrained", height_ratios=(3, 2))
+
     def plot_steps(self, steps: Sequence[int] | None = None, *, titles: Sequence[str] | None = None) -> Self:
-        """Draw several frames side by side, as the paper's Figure 2.
+        """Draw several frames side by side, as in the paper's Figure 2.
 
         Parameters
         ----------
         steps : sequence of int or None, default=None
-            Numbers of rows; None is the last four frames.
+            Numbers of rows learned; None draws the last four frames.
         titles : sequence of str or None, default=None
+            One title per frame, in place of the numbers of rows and leaves.
 
         Returns
         -------
         self
         """
-        frames = self.frames[-4:] if steps is None else [self._find(step) for step in steps]
-        plt = need_matplotlib("GrowthDisplay")
+        frames = self.frames[-4:] if steps is None else [self._find_frame(step) for step in steps]
+        mpl = need_matplotlib("GrowthDisplay")
         size = (3.6 * len(frames), 6.4)
-        self.figure_, self.axes_ = plt.subplots(
+        self.figure_, self.axes_ = mpl.pyplot.subplots(
             2, len(frames), figsize=size, layout="constrained", height_ratios=(3, 2), sharey="row", squeeze=False
         )
-        for k, one in enumerate(frames):
-            self._draw(one, *self.axes_[:, k])
+        for k, frame in enumerate(frames):
+            self._draw(frame, *self.axes_[:, k])
             if titles is not None:
                 self.axes_[0, k].set_title(titles[k])
             if k:
@@ -252,135 +257,127 @@ class GrowthDisplay:
         return self
 
     def animate(self, *, fps: int = 2) -> Any:
-        """A matplotlib animation of all frames, for a notebook or to be saved as a video."""
-        plt = need_matplotlib("GrowthDisplay")
-        from matplotlib.animation import FuncAnimation
+        """Return a matplotlib animation of all frames, to show in a notebook or to save as a video."""
+        mpl = need_matplotlib("GrowthDisplay")
+        self.figure_, self.axes_ = self._make_axes(mpl.pyplot)
 
-        self.figure_, self.axes_ = plt.subplots(2, 1, figsize=(5.5, 7.5), height_ratios=(3, 2), layout="constrained")
-
-        def show(one: Frame) -> list:
+        def show(frame: Frame) -> list:
             for ax in self.axes_:
                 ax.clear()
-            self._draw(one, *self.axes_)
+            self._draw(frame, *self.axes_)
             return []
 
-        return FuncAnimation(
+        return mpl.animation.FuncAnimation(
             self.figure_, show, frames=self.frames, init_func=list, interval=1000 / fps, cache_frame_data=False
         )
 
     def save(self, path: str | Path, *, fps: int = 2, dpi: float = 80) -> Path:
-        """Write all frames as an animated picture (``.gif``, ``.webp`` or ``.png``). The path."""
-        need_matplotlib("GrowthDisplay")
+        """Save all frames as an animated ``.gif``, ``.webp``, ``.png`` or ``.apng``, and return the path."""
+        mpl = need_matplotlib("GrowthDisplay")
         path = Path(path)
-        if path.suffix.lower() not in (".gif", ".webp", ".png", ".apng"):
+        if path.suffix.lower() not in SUFFIXES:
             raise ValueError(
-                f"save writes .gif, .webp, .png or .apng, got {path.name!r}; for a video use display.animate().save({path.name!r})"
+                f"save writes {', '.join(SUFFIXES)}, got {path.name!r}; for a video use display.animate().save({path.name!r})"
             )
         if not fps > 0:
             raise ValueError(f"fps must be positive, got {fps!r}")
-        import matplotlib.pyplot as plt
-        from matplotlib.animation import PillowWriter
-
-        self.animate(fps=fps).save(path, writer=PillowWriter(fps=fps), dpi=dpi)
-        plt.close(self.figure_)
+        self.animate(fps=fps).save(path, writer=mpl.animation.PillowWriter(fps=fps), dpi=dpi)
+        mpl.pyplot.close(self.figure_)
         return path
 
-    def _draw(self, one: Frame, plane: Any, below: Any) -> None:
-        self._draw_plane(one, plane)
-        draw_tree(below, one, self.palette, self._latest_time())
-        n = one.n_rows
-        plane.set_title(
-            f"{n} row{'s' * (n > 1)}, {one.section.tree.n_leaves} {'leaves' if one.section.tree.n_leaves > 1 else 'leaf'}"
-        )
+    def _draw(self, frame: Frame, plane_ax: Any, tree_ax: Any) -> None:
+        self._draw_plane(frame, plane_ax)
+        draw_tree(tree_ax, frame, self.palette, self._latest_time())
+        n, n_leaves = frame.n_rows, frame.section.tree.n_leaves
+        plane_ax.set_title(f"{n} row{'s' * (n > 1)}, {n_leaves} {'leaves' if n_leaves > 1 else 'leaf'}")
 
     def _latest_time(self) -> float:
-        """Where the time axis of the trees ends: the same in all frames."""
-        times = [one.section.tree.time[one.section.tree.children_left >= 0].max(initial=0.0) for one in self.frames]
-        budgets = [one.budget for one in self.frames if np.isfinite(one.budget)]
+        """Return the end of the time axis, which is the same in all frames."""
+        trees = [frame.section.tree for frame in self.frames]
+        times = [tree.time[tree.children_left >= 0].max(initial=0.0) for tree in trees]
+        budgets = [frame.budget for frame in self.frames if np.isfinite(frame.budget)]
         return 1.12 * max([*times, *budgets]) or 1.0
 
-    def _draw_plane(self, one: Frame, ax: Any) -> None:
-        text, _ = ink()
-        section = one.section
+    def _draw_plane(self, frame: Frame, ax: Any) -> None:
+        text = text_colour()
+        section = frame.section
         leaves = section.leaf_nodes
         fills = self.palette.colour_values(section.tree.value[leaves])
-        draw_cells(ax, [section.cells[v] for v in leaves], mix(fills, 0.3))
-        draw_lines(ax, section.lines, color=mix(text, 0.4), linewidth=0.6)
+        draw_cells(ax, [section.cells[v] for v in leaves], fade(fills, 0.3))
+        draw_lines(ax, section.lines, color=fade(text, 0.4), linewidth=0.6)
         edges = collect_edges(section.hulls)
-        for new, colour, layer in ((False, text, 2.5), (True, NEW, 3)):
-            shown = [edges[k] for k in np.flatnonzero(one.new_edges == new)]
-            cuts = [section.cuts[v] for v in np.flatnonzero(one.new_cuts == new)]
-            draw_lines(ax, shown, color=colour, linewidth=1.7 if new else 0.9, linestyle="--", zorder=layer)
-            draw_lines(ax, cuts, color=colour, linewidth=2.2 if new else 1.7, zorder=layer)
-        old = ~one.new_points
-        colours = self.palette.colour_labels(one.labels)
+        for is_new, colour, zorder in ((False, text, 2.5), (True, HIGHLIGHT, 3)):
+            shown = [edges[k] for k in np.flatnonzero(frame.new_edges == is_new)]
+            cuts = [section.cuts[v] for v in np.flatnonzero(frame.new_cuts == is_new)]
+            draw_lines(ax, shown, color=colour, linewidth=1.7 if is_new else 0.9, linestyle="--", zorder=zorder)
+            draw_lines(ax, cuts, color=colour, linewidth=2.2 if is_new else 1.7, zorder=zorder)
+        new, old = frame.new_points, ~frame.new_points
+        colours = self.palette.colour_labels(frame.labels)
         draw_points(ax, section.points[old], colours[old])
-        draw_points(
-            ax, section.points[~old], colours[~old], marker="*", s=220, edgecolors=NEW, linewidths=1.4, zorder=5
-        )
-        fit_frame(ax, section.corners, self.names)
+        star = {"marker": "*", "s": 220, "edgecolors": HIGHLIGHT, "linewidths": 1.4, "zorder": 5}
+        draw_points(ax, section.points[new], colours[new], **star)
+        set_limits(ax, section.limits, self.names)
 
 
 def place_nodes(tree: Any) -> np.ndarray:
-    """Where nodes stand from left to right: leaves at 0, 1, 2 …, a cut node in the middle of its children."""
-    across = np.zeros(tree.n_nodes)
-    todo, n_leaves = [0], 0
-    while todo:
-        v = todo.pop()
+    """Return the horizontal positions of the nodes: leaves at 0, 1, 2 …, other nodes midway between their children."""
+    x = np.zeros(tree.n_nodes)
+    stack, n_leaves = [0], 0
+    while stack:
+        v = stack.pop()
         if tree.children_left[v] < 0:
-            across[v] = n_leaves
+            x[v] = n_leaves
             n_leaves += 1
         else:
-            todo += [tree.children_right[v], tree.children_left[v]]
+            stack += [tree.children_right[v], tree.children_left[v]]
     for v in range(tree.n_nodes - 1, -1, -1):
         if tree.children_left[v] >= 0:
-            across[v] = (across[tree.children_left[v]] + across[tree.children_right[v]]) / 2
-    return across
+            x[v] = (x[tree.children_left[v]] + x[tree.children_right[v]]) / 2
+    return x
 
 
-def draw_tree(ax: Any, one: Frame, palette: Palette, latest: float) -> None:
-    """The tree of a frame, time downwards."""
-    text, _ = ink()
-    tree = one.section.tree
-    across = place_nodes(tree)
-    inner = tree.children_left >= 0
-    floor = one.budget if np.isfinite(one.budget) else latest
-    down = np.where(inner, tree.time, floor)
-    start = np.where(tree.parent >= 0, down[tree.parent], 0.0)
-    fresh = one.new_cuts | one.new_leaves
-    for new, colour, layer in ((False, text, 2), (True, NEW, 3)):
-        stems = [np.array([[across[v], start[v]], [across[v], down[v]]]) for v in np.flatnonzero(fresh == new)]
+def draw_tree(ax: Any, frame: Frame, palette: Palette, latest_time: float) -> None:
+    """Draw the tree of a frame, with time on a downward axis."""
+    text = text_colour()
+    tree = frame.section.tree
+    x = place_nodes(tree)
+    is_cut = tree.children_left >= 0
+    y = np.where(is_cut, tree.time, frame.budget if np.isfinite(frame.budget) else latest_time)
+    start = np.where(tree.parent >= 0, y[tree.parent], 0.0)
+    is_new = frame.new_cuts | frame.new_leaves
+    for new, colour, zorder in ((False, text, 2), (True, HIGHLIGHT, 3)):
+        stems = [np.array([[x[v], start[v]], [x[v], y[v]]]) for v in np.flatnonzero(is_new == new)]
         bars = [
-            np.array([[across[tree.children_left[v]], down[v]], [across[tree.children_right[v]], down[v]]])
-            for v in np.flatnonzero(inner & (one.new_cuts == new))
+            np.array([[x[tree.children_left[v]], y[v]], [x[tree.children_right[v]], y[v]]])
+            for v in np.flatnonzero(is_cut & (frame.new_cuts == new))
         ]
-        draw_lines(ax, stems + bars, color=colour, linewidth=1.5, zorder=layer)
-    if np.isfinite(one.budget):
-        ax.axhline(one.budget, color=mix(text, 0.6), linestyle="--", linewidth=1.0, zorder=1)
+        draw_lines(ax, stems + bars, color=colour, linewidth=1.5, zorder=zorder)
+    if np.isfinite(frame.budget):
+        ax.axhline(frame.budget, color=fade(text, 0.6), linestyle="--", linewidth=1.0, zorder=1)
         ax.annotate(
-            f"budget {one.budget:.2f}", (1.0, one.budget), xycoords=("axes fraction", "data"), xytext=(0, -9),
-            textcoords="offset points", ha="right", va="top", fontsize=8, color=mix(text, 0.75),
+            f"budget {frame.budget:.2f}", (1.0, frame.budget), xycoords=("axes fraction", "data"), xytext=(0, -9),
+            textcoords="offset points", ha="right", va="top", fontsize=8, color=fade(text, 0.75),
         )  # fmt: skip
-    leaves = np.flatnonzero(~inner)
-    many = len(leaves) > 16
-    rims = np.where(one.new_leaves[leaves, None], rgb(NEW), text)
-    fills = palette.colour_values(tree.value[leaves])
-    ax.scatter(
-        across[leaves],
-        down[leaves],
-        s=35 if many else 190,
-        c=fills,
-        edgecolors=rims,
-        linewidths=1.4,
-        zorder=4,
-        clip_on=False,
-    )
-    for v, fill in zip(leaves, fills, strict=True):
-        if not many:
-            dark = fill @ (0.299, 0.587, 0.114) < 0.5
-            ax.text(
-                across[v], down[v], str(tree.n_points[v]), color="white" if dark else "black", ha="center", va="center_baseline",
-                fontsize=8, zorder=5,
-            )  # fmt: skip
-    ax.set(xlim=(-0.7, len(leaves) - 0.3), ylim=(latest, 0.0), ylabel="time", xticks=[])
+    leaves = np.flatnonzero(~is_cut)
+    _draw_leaves(ax, frame, palette, x[leaves], y[leaves])
+    ax.set(xlim=(-0.7, len(leaves) - 0.3), ylim=(latest_time, 0.0), ylabel="time", xticks=[])
     ax.spines[["top", "right", "bottom"]].set_visible(False)
+
+
+def _draw_leaves(ax: Any, frame: Frame, palette: Palette, x: np.ndarray, y: np.ndarray) -> None:
+    """Draw leaves as circles, with their numbers of rows if there is room."""
+    tree = frame.section.tree
+    leaves = np.flatnonzero(tree.children_left < 0)
+    has_room = len(leaves) <= 16
+    edges = np.where(frame.new_leaves[leaves, None], to_rgb(HIGHLIGHT), text_colour())
+    fills = palette.colour_values(tree.value[leaves])
+    size = 190 if has_room else 35
+    ax.scatter(x, y, s=size, c=fills, edgecolors=edges, linewidths=1.4, zorder=4, clip_on=False)
+    if not has_room:
+        return
+    for k, v in enumerate(leaves):
+        is_dark = fills[k] @ (0.299, 0.587, 0.114) < 0.5
+        ax.text(
+            x[k], y[k], str(tree.n_points[v]), color="white" if is_dark else "black", ha="center",
+            va="center_baseline", fontsize=8, zorder=5,
+        )  # fmt: skip

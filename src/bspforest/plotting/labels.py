@@ -1,4 +1,4 @@
-"""Labels as colours: one for each class, or a scale from the lowest to the highest label."""
+"""Colours for labels: one per class, or a colour scale from the lowest to the highest label."""
 
 from __future__ import annotations
 
@@ -8,46 +8,54 @@ from typing import Any
 import numpy as np
 
 from ..estimators.base import BSPForest
-from .style import MEANS, add_legend, colour_classes, colour_shares, ink
+from .style import add_class_legend, background_colour, colour_classes, colour_shares, make_scale
 
 
 @dataclass(frozen=True)
 class Palette:
-    """The colours of the labels of a forest; computed when drawn, since they depend on matplotlib's style."""
+    """The colours of a forest's labels.
+
+    Colours are computed when a plot is drawn, because they depend on the matplotlib style.
+
+    Attributes
+    ----------
+    classes : ndarray or None
+        None for regression.
+    low, high : float
+        The ends of the colour scale for regression.
+    """
 
     classes: np.ndarray | None
     low: float = 0.0
     high: float = 1.0
 
     @classmethod
-    def of_forest(cls, forest: BSPForest) -> Palette:
+    def from_labels(cls, forest: BSPForest, y: np.ndarray) -> Palette:
+        """Make the palette of a fitted forest for the labels ``y``."""
         classes = getattr(forest, "classes_", None)
-        labels = forest._forest.held_labels()[:, 0]
-        return cls(classes) if classes is not None else cls(None, float(labels.min()), float(labels.max()))
-
-    def _scale(self) -> Any:
-        from matplotlib.cm import ScalarMappable
-        from matplotlib.colors import Normalize
-
-        return ScalarMappable(Normalize(self.low, self.high), MEANS)
+        return cls(classes) if classes is not None else cls(None, float(y.min()), float(y.max()))
 
     def colour_labels(self, labels: np.ndarray) -> np.ndarray:
-        """RGB of single labels: class indices, or numbers."""
-        if self.classes is not None:
-            return colour_classes(len(self.classes))[labels.astype(int)]
-        return self._scale().to_rgba(labels)[:, :3]
+        """Return the RGB colour of each label."""
+        if self.classes is None:
+            return make_scale(self.low, self.high).to_rgba(labels)[:, :3]
+        number = {label: k for k, label in enumerate(self.classes.tolist())}
+        return colour_classes(len(self.classes))[[number[label] for label in labels.tolist()]]
 
     def colour_values(self, values: np.ndarray) -> np.ndarray:
-        """RGB of what leaves say: class weights, or means. A leaf without weight says nothing, and gets the ground's colour."""
+        """Return the RGB colours of node values: class weights, or means.
+
+        A node without weight has no mean and gets the background colour.
+        """
         if self.classes is not None:
             return colour_shares(values)
-        colours = self._scale().to_rgba(np.nan_to_num(values))[:, :3]
-        colours[np.isnan(values)] = ink()[1]
+        colours = make_scale(self.low, self.high).to_rgba(np.nan_to_num(values))[:, :3]
+        colours[np.isnan(values)] = background_colour()
         return colours
 
-    def explain(self, ax: Any) -> None:
-        """A legend of the classes, or a scale, beside the picture."""
+    def add_legend(self, ax: Any) -> None:
+        """Add a legend of the classes, or a colour bar, next to the axes."""
         if self.classes is not None:
-            add_legend(ax, self.classes.tolist())
+            add_class_legend(ax, self.classes.tolist())
         else:
-            ax.figure.colorbar(self._scale(), ax=ax, label="label")
+            ax.figure.colorbar(make_scale(self.low, self.high), ax=ax, label="label")

@@ -8,12 +8,30 @@ from typing import Any, Self
 import numpy as np
 
 from ..reference import Block, order_polygon
-from .solids import check_solid_axes, draw_faces, draw_frame, fit_cube, set_title, shade
-from .style import MEANS, NEW, draw_cells, draw_lines, fit_frame, ink, mix, need_matplotlib
+from .solids import (
+    AXIS_NAMES,
+    check_3d_axes,
+    draw_faces,
+    draw_wireframe,
+    set_3d_limits,
+    set_3d_title,
+    shade_face,
+)
+from .style import (
+    HIGHLIGHT,
+    draw_cells,
+    draw_lines,
+    fade,
+    make_scale,
+    need_matplotlib,
+    set_limits,
+    text_colour,
+    to_rgb,
+)
 
 
 def check_block(block: Any) -> Block:
-    """The partition, if it is one; else an error that says where to get one."""
+    """Return the partition, or raise an error if it is something else."""
     if not isinstance(block, Block):
         raise TypeError(
             f"expected a partition from bspforest.reference.draw_partition, got {type(block).__name__}; "
@@ -23,12 +41,12 @@ def check_block(block: Any) -> Block:
 
 
 class ProcessDisplay:
-    """A partition drawn by the process itself, on a convex domain in two or three dimensions.
+    """A realisation of the process on a convex domain in two or three dimensions.
 
-    In the plane, cells are coloured by the time at which they were cut off, and early cuts are thick. In space, each cut is a
-    polygon, coloured by its time; or, with ``explode``, the cells are drawn as solids, moved apart.
+    In two dimensions, cells are coloured by the time at which they were created, and earlier cuts are thicker. In three
+    dimensions, each cut is a polygon coloured by its time; with ``explode``, the cells are drawn as solids, moved apart.
 
-    Use `from_partition`.
+    Create it with `from_partition`.
 
     Attributes
     ----------
@@ -36,11 +54,11 @@ class ProcessDisplay:
         The partition, from `bspforest.reference.draw_partition`.
     ax_, figure_ : matplotlib axes and figure
     axes_ : list of matplotlib axes
-        Of `plot_times`.
+        The axes of `plot_times`.
     polygons_ : list of ndarray
-        The polygons drawn by `plot`: cells in the plane; cuts, or faces of cells, in space.
+        The polygons drawn by `plot`: cells in two dimensions; cuts, or the faces of cells, in three.
     cells_ : matplotlib collection
-        The same as drawn.
+        The collection of these polygons.
 
     Examples
     --------
@@ -57,12 +75,12 @@ class ProcessDisplay:
 
     @classmethod
     def from_partition(cls, block: Any) -> Self:
-        """Look at a partition.
+        """Create a display of a partition.
 
         Parameters
         ----------
         block : bspforest.reference.Block
-            From `bspforest.reference.draw_partition`, of two or three dimensions.
+            A partition in two or three dimensions, from `bspforest.reference.draw_partition`.
 
         Returns
         -------
@@ -71,16 +89,14 @@ class ProcessDisplay:
         block = check_block(block)
         d = block.polytope.vertices.shape[1]
         if d > 3:
-            raise ValueError(
-                f"this partition has {d} dimensions, and only two or three can be drawn: draw_partition of a box of 3"
-            )
+            raise ValueError(f"only partitions in two or three dimensions can be drawn, this one has {d}")
         return cls(block)
 
     @property
-    def _solid(self) -> bool:
+    def _is_3d(self) -> bool:
         return self.block.polytope.vertices.shape[1] == 3
 
-    def _end(self) -> float:
+    def _last_time(self) -> float:
         return max((b.cut.time for b in self.block.cut_blocks() if b.cut is not None), default=1.0)
 
     def plot(self, ax: Any = None, *, time: float | None = None, explode: float = 0.0, legend: bool = True) -> Self:
@@ -89,92 +105,89 @@ class ProcessDisplay:
         Parameters
         ----------
         ax : matplotlib axes or None, default=None
-            None makes a figure. A partition of three dimensions needs axes with ``projection="3d"``.
+            None creates a figure. A partition in three dimensions needs axes with ``projection="3d"``.
         time : float or None, default=None
-            Draw the partition as it was then; None is the end.
+            Draw the partition as of this time; by default, the final one.
         explode : float, default=0.0
-            Three dimensions only: draw the cells as solids, moved apart by this share of the domain's size.
+            In three dimensions, draw the cells as solids, moved apart by this fraction of the size of the domain.
         legend : bool, default=True
-            A scale for the colours.
+            Add a colour bar.
 
         Returns
         -------
         self
         """
-        if explode < 0 or (explode > 0 and not self._solid):
+        if explode < 0 or (explode > 0 and not self._is_3d):
             raise ValueError(f"explode must be 0, or in three dimensions a positive number, got {explode!r}")
-        plt = need_matplotlib("ProcessDisplay")
-        from matplotlib.cm import ScalarMappable
-        from matplotlib.colors import Normalize
-
+        mpl = need_matplotlib("ProcessDisplay")
         if ax is None:
-            _, ax = plt.subplots(
-                figsize=(6.0, 5.0), layout="constrained", subplot_kw={"projection": "3d"} if self._solid else {}
+            _, ax = mpl.pyplot.subplots(
+                figsize=(6.0, 5.0), layout="constrained", subplot_kw={"projection": "3d"} if self._is_3d else {}
             )
-        elif self._solid:
-            check_solid_axes(ax)
+        elif self._is_3d:
+            check_3d_axes(ax)
         self.ax_, self.figure_ = ax, ax.figure
-        scale = ScalarMappable(Normalize(0.0, self._end()), MEANS)
+        scale = make_scale(0.0, self._last_time())
         until = np.inf if time is None else time
-        if self._solid:
-            self._plot_solid(until, explode, scale)
+        if self._is_3d:
+            self._draw_3d(until, explode, scale)
         else:
-            self._plot_plane(until, scale)
+            self._draw_2d(until, scale)
         if legend:
-            what = "time of the cut" if self._solid and not explode else "time at which a cell was cut off"
-            self.figure_.colorbar(scale, ax=ax, label=what, shrink=0.8 if self._solid else 1.0)
-        self._entitle(ax, until)
+            label = "time of the cut" if self._is_3d and not explode else "time at which the cell was created"
+            self.figure_.colorbar(scale, ax=ax, label=label, shrink=0.8 if self._is_3d else 1.0)
+        self._set_title(ax, until)
         return self
 
-    def _entitle(self, ax: Any, until: float) -> None:
+    def _set_title(self, ax: Any, until: float) -> None:
         n = len(self.block.leaves(until))
         title = f"{n} cell{'s' * (n > 1)}" + (f" at time {until:.2g}" if np.isfinite(until) else "")
-        if self._solid:
-            set_title(ax, title)
+        if self._is_3d:
+            set_3d_title(ax, title)
         else:
             ax.set_title(title)
 
-    def _cuts(self, until: float) -> list[Block]:
+    def _blocks_cut_by(self, until: float) -> list[Block]:
         return [b for b in self.block.cut_blocks() if b.cut is not None and b.cut.time <= until]
 
-    def _plot_plane(self, until: float, scale: Any) -> None:
-        text, _ = ink()
+    def _draw_2d(self, until: float, scale: Any) -> None:
+        text = text_colour()
         leaves = self.block.leaves(until)
         fills = scale.to_rgba([leaf.born for leaf in leaves])[:, :3]
         self.polygons_ = [leaf.polytope.faces()[0] for leaf in leaves]
-        self.cells_ = draw_cells(self.ax_, self.polygons_, mix(fills, 0.75))
-        cuts = self._cuts(until)
-        widths = [0.6 + 2.4 * (1 - b.cut.time / self._end()) for b in cuts if b.cut is not None]
+        self.cells_ = draw_cells(self.ax_, self.polygons_, fade(fills, 0.75))
+        cuts = self._blocks_cut_by(until)
+        widths = [0.6 + 2.4 * (1 - b.cut.time / self._last_time()) for b in cuts if b.cut is not None]
         draw_lines(self.ax_, [b.section for b in cuts if b.section is not None], color=text, linewidths=widths)
         draw_domain(self.ax_, self.block)
 
-    def _plot_solid(self, until: float, explode: float, scale: Any) -> None:
+    def _draw_3d(self, until: float, explode: float, scale: Any) -> None:
         corners = self.block.polytope.vertices
         if not explode:
-            fit_cube(self.ax_, corners)
-            draw_frame(self.ax_, self.block.polytope)
-            cuts = self._cuts(until)
+            set_3d_limits(self.ax_, corners)
+            draw_wireframe(self.ax_, self.block.polytope)
+            cuts = self._blocks_cut_by(until)
             colours = scale.to_rgba([b.cut.time for b in cuts if b.cut is not None])[:, :3]
             self.polygons_ = [order_polygon(b.section) for b in cuts if b.section is not None]
             self.cells_ = draw_faces(self.ax_, self.polygons_, colours, alpha=0.55)
             return
         self.polygons_, colours = [], []
         middle = corners.mean(axis=0)
-        fit_cube(self.ax_, middle + (1 + explode) * (corners - middle))
+        set_3d_limits(self.ax_, middle + (1 + explode) * (corners - middle))
         for leaf in self.block.leaves(until):
             centre = leaf.polytope.vertices.mean(axis=0)
             for face in leaf.polytope.faces():
                 self.polygons_.append(face + explode * (centre - middle))
-                colours.append(shade(face, centre, np.array(scale.to_rgba(leaf.born)[:3])))
+                colours.append(shade_face(face, centre, np.array(scale.to_rgba(leaf.born)[:3])))
         self.cells_ = draw_faces(self.ax_, self.polygons_, np.array(colours))
 
     def plot_times(self, times: Sequence[float]) -> Self:
-        """Draw the partition as it was at several times, side by side: cuts since the time before are highlighted.
+        """Draw the partition at several times, side by side, with the cuts since the previous time highlighted.
 
         Parameters
         ----------
         times : sequence of float
-            Increasing.
+            In increasing order.
 
         Returns
         -------
@@ -183,43 +196,41 @@ class ProcessDisplay:
         times = [float(time) for time in times]
         if not times or times != sorted(times) or times[0] < 0:
             raise ValueError(f"times must be numbers of at least 0, increasing, got {times}")
-        plt = need_matplotlib("ProcessDisplay")
-        options = {"projection": "3d"} if self._solid else {}
+        mpl = need_matplotlib("ProcessDisplay")
+        options = {"projection": "3d"} if self._is_3d else {}
         size = (3.4 * len(times), 3.7)
-        self.figure_, axes = plt.subplots(
+        self.figure_, axes = mpl.pyplot.subplots(
             1, len(times), figsize=size, layout="constrained", squeeze=False, subplot_kw=options
         )
         self.axes_ = list(axes[0])
         before = -1.0
         for ax, time in zip(self.axes_, times, strict=True):
-            cuts = self._cuts(time)
+            cuts = self._blocks_cut_by(time)
             new = np.array([b.cut.time > before for b in cuts if b.cut is not None], dtype=bool)
             sections = [order_polygon(b.section) for b in cuts if b.section is not None]
             self._draw_cuts(ax, sections, new)
-            self._entitle(ax, time)
+            self._set_title(ax, time)
             before = time
         return self
 
     def _draw_cuts(self, ax: Any, sections: list[np.ndarray], new: np.ndarray) -> None:
-        from matplotlib.colors import to_rgb
-
-        text, _ = ink()
-        if self._solid:
-            fit_cube(ax, self.block.polytope.vertices)
-            draw_frame(ax, self.block.polytope)
-            colours = np.where(new[:, None], to_rgb(NEW), mix(text, 0.5))
+        text = text_colour()
+        if self._is_3d:
+            set_3d_limits(ax, self.block.polytope.vertices)
+            draw_wireframe(ax, self.block.polytope)
+            colours = np.where(new[:, None], to_rgb(HIGHLIGHT), fade(text, 0.5))
             draw_faces(ax, sections, colours, alpha=np.where(new, 0.45, 0.12), edges=colours)
             return
-        for fresh, colour, width in ((False, text, 1.2), (True, NEW, 2.0)):
-            draw_lines(ax, [sections[k] for k in np.flatnonzero(new == fresh)], color=colour, linewidth=width)
+        for is_new, colour, width in ((False, text, 1.2), (True, HIGHLIGHT, 2.0)):
+            draw_lines(ax, [sections[k] for k in np.flatnonzero(new == is_new)], color=colour, linewidth=width)
         draw_domain(ax, self.block)
 
 
 def draw_domain(ax: Any, block: Block) -> None:
-    """The outline of a domain in the plane, with room around it."""
+    """Draw the outline of a domain in the plane and set the limits of the axes."""
     corners = block.polytope.faces()[0]
-    draw_lines(ax, [np.concatenate([corners, corners[:1]])], color=ink()[0], linewidth=1.5)
+    draw_lines(ax, [np.concatenate([corners, corners[:1]])], color=text_colour(), linewidth=1.5)
     low, high = corners.min(axis=0), corners.max(axis=0)
     pad = 0.03 * (high - low)
-    fit_frame(ax, np.stack([low - pad, high + pad]), ("$x_1$", "$x_2$"))
+    set_limits(ax, np.stack([low - pad, high + pad]), AXIS_NAMES[:2])
     ax.set_aspect("equal")

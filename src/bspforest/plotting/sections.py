@@ -1,4 +1,4 @@
-"""A tree seen in a plane: its cells, its hulls and its cuts, computed on demand from its points."""
+"""The geometry of a tree in a plane of two features: cells, hulls and cuts, computed from the rows it holds."""
 
 from __future__ import annotations
 
@@ -7,42 +7,41 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
 
-from ..engine.arrays import AXES
 from ..engine.tree_view import TreeView
 from ..estimators.base import BSPForest
-from .polygons import clip, cross, find_hull, rectangle
+from .polygons import clip_line, clip_polygon, find_hull, make_rectangle
 
 
 def check_forest(forest: Any, *, fitted: bool = True) -> BSPForest:
-    """The forest, if it is one and has rows to show; else an error that says what to do."""
+    """Return the forest if it can be drawn; otherwise raise an error that says what to do."""
     if isinstance(forest, Pipeline):
         raise TypeError(
-            "pictures show the features a forest was given, which in a Pipeline are those of its last step: "
+            "plots show the features that the forest itself receives, after the other steps of a Pipeline: "
             "pass pipeline[-1]"
         )
     if not isinstance(forest, BSPForest):
         raise TypeError(f"expected a BSPForestClassifier or BSPForestRegressor, got {type(forest).__name__}")
-    name = type(forest).__name__
     if not fitted:
         return forest
-    if not hasattr(forest, "_forest"):
-        raise NotFittedError(f"this {name} is not fitted yet: call fit or partial_fit before drawing it")
+    name = type(forest).__name__
+    check_is_fitted(forest, msg=f"this {name} is not fitted yet: call fit or partial_fit before drawing it")
     if forest.n_samples_ == 0:
-        raise ValueError(f"this {name} holds no samples to draw: call partial_fit with rows first")
+        raise ValueError(f"this {name} holds no rows to draw: call partial_fit first")
     return forest
 
 
-def feature_names(forest: BSPForest) -> list[str]:
+def get_feature_names(forest: BSPForest) -> list[str]:
+    """Return the names of the features; those seen in fit, or "feature 0" and so on."""
     given = getattr(forest, "feature_names_in_", None)
     return [f"feature {k}" for k in range(forest.n_features_in_)] if given is None else [str(name) for name in given]
 
 
 def find_feature(forest: BSPForest, key: Any) -> int:
-    """The number of a feature given by number or name."""
-    names = feature_names(forest)
+    """Return the number of a feature given by number or name."""
+    names = get_feature_names(forest)
     if isinstance(key, str):
         if key not in names:
             raise ValueError(f"unknown feature {key!r}; the features are {', '.join(names)}")
@@ -52,51 +51,75 @@ def find_feature(forest: BSPForest, key: Any) -> int:
     return int(key)
 
 
-def choose_plane(forest: BSPForest, dims: Any, values: Any) -> tuple[tuple[int, int], np.ndarray]:
-    """The two features to show, and a row whose other features say where the plane lies: medians unless given."""
+@dataclass(frozen=True)
+class Plane:
+    """The plane of two features through a point.
+
+    Attributes
+    ----------
+    dims : tuple of two int
+        The features shown.
+    row : ndarray of shape (n_features,)
+        A point of the plane: the values of the other features are those they are fixed at.
+    """
+
+    dims: tuple[int, int]
+    row: np.ndarray
+
+    @property
+    def is_section(self) -> bool:
+        """Whether there are features that are not shown."""
+        return len(self.row) > 2
+
+    def project(self, X: np.ndarray) -> np.ndarray:
+        """Return the two features shown of each row."""
+        return X[:, list(self.dims)]
+
+    def describe(self, names: list[str]) -> str:
+        """Describe the fixed values, e.g. ``at age = 3, size = 1.5``, in lines short enough for a title."""
+        fixed = [
+            f"{names[k]} = {value:.3g}".replace(" ", "\u00a0") for k, value in enumerate(self.row) if k not in self.dims
+        ]
+        more = f" and {len(fixed) - 3} more" if len(fixed) > 3 else ""
+        return textwrap.fill("at " + ", ".join(fixed[:3]) + more, 46)
+
+
+def choose_plane(forest: BSPForest, X: np.ndarray, dims: Any, values: Any) -> Plane:
+    """Return the plane of the features ``dims``, the others fixed at ``values`` or at their medians in ``X``."""
     d = forest.n_features_in_
     if dims is None:
         if d != 2:
-            few = (
+            advice = (
                 "at least two features are needed"
                 if d < 2
                 else 'choose two to show, e.g. dims=(0, 1) or dims=("a", "b")'
             )
-            raise ValueError(f"this {type(forest).__name__} has {d} feature{'s' * (d > 1)}: {few}")
+            raise ValueError(f"this {type(forest).__name__} has {d} feature{'s' * (d > 1)}: {advice}")
         dims = (0, 1)
     if isinstance(dims, str) or not np.iterable(dims) or len(tuple(dims)) != 2:
         raise ValueError(f"dims must be two features, by number or name, got {dims!r}")
     i, j = (find_feature(forest, key) for key in dims)
     if i == j:
         raise ValueError(f"dims must be two different features, got {dims!r}")
-    row = np.median(forest._forest.held_rows(), axis=0)
+    row = np.median(X, axis=0)
     for key, value in dict(values or {}).items():
         k = find_feature(forest, key)
+        name = get_feature_names(forest)[k]
         if k in (i, j):
-            raise ValueError(
-                f"values: {feature_names(forest)[k]!r} is one of the two features shown, so it has no single value"
-            )
+            raise ValueError(f"values: {name!r} is one of the two features shown, so it cannot be fixed")
         if not np.isfinite(value):
-            raise ValueError(f"values: {feature_names(forest)[k]!r} must be a finite number, got {value!r}")
+            raise ValueError(f"values: {name!r} must be a finite number, got {value!r}")
         row[k] = value
-    return (i, j), row
+    return Plane((i, j), row)
 
 
-def describe_plane(forest: BSPForest, dims: tuple[int, int], row: np.ndarray) -> str:
-    """Where a plane lies, e.g. ``at age = 3, size = 1.5``, in lines short enough for a title."""
-    names = feature_names(forest)
-    held = [f"{names[k]} = {row[k]:.3g}".replace(" ", "\u00a0") for k in range(len(row)) if k not in dims]
-    more = f" and {len(held) - 3} more" if len(held) > 3 else ""
-    return textwrap.fill("at " + ", ".join(held[:3]) + more, 46)
-
-
-def frame(points: np.ndarray, extent: Any, margin: float = 0.05) -> np.ndarray:
-    """The corners of the picture, low and high: those given, or around the points with a margin."""
+def find_limits(points: np.ndarray, extent: Any, margin: float = 0.05) -> np.ndarray:
+    """Return the lower left and upper right corner of the axes: from ``extent``, or around the points with a margin."""
     if extent is not None:
-        corners = np.array(extent, dtype=float)
-        if corners.shape != (4,) or not np.isfinite(corners).all() or np.any(corners[[0, 2]] >= corners[[1, 3]]):
+        ends = np.array(extent, dtype=float)
+        if ends.shape != (4,) or not np.isfinite(ends).all() or np.any(ends[[0, 2]] >= ends[[1, 3]]):
             raise ValueError(f"extent must be (left, right, bottom, top), finite and increasing, got {extent!r}")
-        return np.stack([corners[[0, 2]], corners[[1, 3]]])
+        return np.stack([ends[[0, 2]], ends[[1, 3]]])
     low, high = points.min(axis=0), points.max(axis=0)
     size = np.where(high > low, high - low, 1.0)
     return np.stack([low - margin * size, high + margin * size])
@@ -104,77 +127,81 @@ def frame(points: np.ndarray, extent: Any, margin: float = 0.05) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Section:
-    """A tree in a plane. Lists have one entry a node of ``tree``; an entry without corners is not there.
+    """A tree in a plane. Lists have one entry per node of ``tree``, an empty one for nodes outside the plane.
 
-    With two features everything is exact. With more, ``cells`` and ``lines`` are what the plane through ``row`` meets, and
-    there are no points, hulls or cuts, since the points lie elsewhere.
+    If the plane shows all features, the section is the whole tree. Otherwise ``cells`` and ``lines`` are the
+    intersections with the plane, and there are no points, hulls or cuts, since the rows do not lie in the plane.
     """
 
     tree: TreeView
-    corners: np.ndarray  # low and high of the picture
-    cells: list[np.ndarray]  # by the cuts alone; those of the leaves tile the picture
-    lines: list[np.ndarray]  # the cut across the node's cell
-    hulls: list[np.ndarray]  # of the node's points; boxes in a Mondrian tree
-    cuts: list[np.ndarray]  # the cut across the node's hull: what the law draws
+    limits: np.ndarray  # lower left and upper right corner of the axes
+    cells: list[np.ndarray]  # bounded by the cuts alone; the cells of the leaves tile the axes
+    lines: list[np.ndarray]  # the cut across the cell of the node
+    hulls: list[np.ndarray]  # of the rows of the node; bounding boxes in a Mondrian tree
+    cuts: list[np.ndarray]  # the cut across the hull of the node
     points: np.ndarray
     leaves: np.ndarray  # the leaf of each point
 
     @property
     def leaf_nodes(self) -> np.ndarray:
-        """Leaves that the plane meets."""
+        """The leaves that meet the plane."""
         return np.array([v for v in range(self.tree.n_nodes) if self.is_leaf(v) and len(self.cells[v])], dtype=int)
 
     def is_leaf(self, v: int) -> bool:
+        """Return whether node v is a leaf."""
         return self.tree.children_left[v] < 0
 
 
-def _project(tree: TreeView, v: int, dims: tuple[int, int], row: np.ndarray) -> tuple[np.ndarray, float]:
-    """The cut of node v as a line in the plane: its normal (zero if the cut is parallel to the plane) and offset."""
-    weights = np.zeros(len(row))
+def _project_cut(tree: TreeView, v: int, plane: Plane) -> tuple[np.ndarray, float]:
+    """Return the normal and offset of the line where the cut of node v meets the plane.
+
+    The normal is zero if the cut is parallel to the plane.
+    """
+    weights = np.zeros(len(plane.row))
     weights[tree.cut_dims[v]] = tree.cut_normal[v]
-    normal = weights[list(dims)]
-    weights[list(dims)] = 0.0
-    return normal, float(tree.cut_offset[v] - weights @ row)
+    dims = list(plane.dims)
+    normal = weights[dims]
+    weights[dims] = 0.0
+    return normal, float(tree.cut_offset[v] - weights @ plane.row)
 
 
-def cut_plane(tree: TreeView, corners: np.ndarray, dims: tuple[int, int], row: np.ndarray) -> tuple[list, list]:
-    """The cells and the lines of all nodes in a plane, from the root down."""
-    nothing = np.empty((0, 2))
-    cells = [nothing] * tree.n_nodes
-    lines = [nothing] * tree.n_nodes
-    cells[0] = rectangle(*corners)
+def find_cells(tree: TreeView, limits: np.ndarray, plane: Plane) -> tuple[list, list]:
+    """Return the cell of each node in the plane, and the part of its cut inside the cell."""
+    empty = np.empty((0, 2))
+    cells = [empty] * tree.n_nodes
+    lines = [empty] * tree.n_nodes
+    cells[0] = make_rectangle(*limits)
     for v in range(tree.n_nodes):  # parents come first
         left, right = tree.children_left[v], tree.children_right[v]
         if left < 0 or not len(cells[v]):
             continue
-        normal, offset = _project(tree, v, dims, row)
+        normal, offset = _project_cut(tree, v, plane)
         if not normal.any():
             cells[left if offset >= 0 else right] = cells[v]
             continue
-        lines[v] = cross(cells[v], normal, offset)
-        cells[left] = clip(cells[v], normal, offset)
-        cells[right] = clip(cells[v], -normal, -offset)
+        lines[v] = clip_line(cells[v], normal, offset)
+        cells[left] = clip_polygon(cells[v], normal, offset)
+        cells[right] = clip_polygon(cells[v], -normal, -offset)
     return cells, lines
 
 
-def see_tree(forest: BSPForest, m: int, dims: tuple[int, int], row: np.ndarray, corners: np.ndarray) -> Section:
-    """Tree m of a forest in the plane of two features through ``row``."""
+def make_section(forest: BSPForest, m: int, plane: Plane, X: np.ndarray, limits: np.ndarray) -> Section:
+    """Return tree m of a forest that holds the rows ``X``, in a plane."""
     tree = forest.trees_[m]
-    cells, lines = cut_plane(tree, corners, dims, row)
-    nothing = np.empty((0, 2))
-    hulls, cuts = [nothing] * tree.n_nodes, [nothing] * tree.n_nodes
-    if len(row) > 2:
-        return Section(tree, corners, cells, lines, hulls, cuts, nothing, np.empty(0, dtype=int))
-    rows = forest._forest.held_rows()
-    held = forest._forest.trees.leaves_of_slots(m, np.flatnonzero(tree.node_of_leaf >= 0))
-    points, leaves = rows[:, list(dims)], tree.node_of_leaf[held[forest._forest.rows.held_slots()]]
-    for part in np.split(order := np.argsort(leaves), np.flatnonzero(np.diff(leaves[order])) + 1):
-        hulls[leaves[part[0]]] = points[part]
-    boxed = forest._forest.trees.arrays.family == AXES
+    cells, lines = find_cells(tree, limits, plane)
+    empty = np.empty((0, 2))
+    hulls, cuts = [empty] * tree.n_nodes, [empty] * tree.n_nodes
+    if plane.is_section:
+        return Section(tree, limits, cells, lines, hulls, cuts, empty, np.empty(0, dtype=int))
+    points, leaves = plane.project(X), forest.trees_.held_leaves(m)
+    order = np.argsort(leaves)
+    for rows in np.split(order, np.flatnonzero(np.diff(leaves[order])) + 1):
+        hulls[leaves[rows[0]]] = points[rows]
+    is_mondrian = tree.cut_dims.shape[1] == 1
     for v in range(tree.n_nodes - 1, -1, -1):  # children come first
         left, right = tree.children_left[v], tree.children_right[v]
-        spanning = hulls[v] if left < 0 else np.concatenate([hulls[left], hulls[right]])
-        hulls[v] = rectangle(spanning.min(axis=0), spanning.max(axis=0)) if boxed else find_hull(spanning)
+        corners = hulls[v] if left < 0 else np.concatenate([hulls[left], hulls[right]])
+        hulls[v] = make_rectangle(corners.min(axis=0), corners.max(axis=0)) if is_mondrian else find_hull(corners)
         if left >= 0:
-            cuts[v] = cross(hulls[v], *_project(tree, v, dims, row))
-    return Section(tree, corners, cells, lines, hulls, cuts, points, leaves)
+            cuts[v] = clip_line(hulls[v], *_project_cut(tree, v, plane))
+    return Section(tree, limits, cells, lines, hulls, cuts, points, leaves)

@@ -1,4 +1,4 @@
-"""Where a line meets the cuts of a partition (Lemma 1; the paper's supplement, figure of the slice, right)."""
+"""The intersection of a partition with a line (Lemma 1; the paper's supplement, figure of the slice, right)."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any, Self
 import numpy as np
 
 from ..reference import Block, slice_line
-from .polygons import cross
+from .polygons import clip_line
 from .process import check_block, draw_domain
-from .style import CLASS_COLOURS, NEW, draw_lines, ink, make_axes, mix
+from .style import CLASS_COLOURS, HIGHLIGHT, background_colour, draw_lines, fade, make_axes, text_colour
 
 
 class SliceDisplay:
-    """A partition of the plane, a line across it, and the points where it meets the cuts.
+    """A partition of the plane, a line across it, and the points where the line meets the cuts.
 
-    The points form a Poisson process along the line, of rate τ a unit of length: τ is the budget.
+    The points form a Poisson process with rate τ, the budget, per unit of length.
 
-    Use `from_partition`.
+    Create it with `from_partition`.
 
     Attributes
     ----------
@@ -25,7 +25,7 @@ class SliceDisplay:
         The partition.
     start, end : ndarray of shape (2,)
     points : ndarray of shape (n, 2)
-        Where the line meets the cuts, from start to end.
+        Intersections of the line with the cuts, from start to end.
     ax_, figure_ : matplotlib axes and figure
     points_ : matplotlib collection
 
@@ -49,16 +49,16 @@ class SliceDisplay:
 
     @classmethod
     def from_partition(cls, block: Any, start: Any = None, end: Any = None, *, budget: float | None = None) -> Self:
-        """Slice a partition by the line from ``start`` to ``end``.
+        """Create a display of the line from ``start`` to ``end`` in a partition.
 
         Parameters
         ----------
         block : bspforest.reference.Block
-            From `bspforest.reference.draw_partition`, of two dimensions.
+            A partition in two dimensions, from `bspforest.reference.draw_partition`.
         start, end : array-like of shape (2,) or None, default=None
-            Two places in the domain. None is an oblique line across it.
+            Two points of the domain. By default, an oblique line across the domain.
         budget : float or None, default=None
-            The budget of the partition, to say how many points to expect.
+            The budget of the partition; if given, the title shows the expected number of points.
 
         Returns
         -------
@@ -68,16 +68,17 @@ class SliceDisplay:
         d = block.polytope.vertices.shape[1]
         if d != 2:
             raise ValueError(
-                f"a slice is drawn in two dimensions, this partition has {d}; bspforest.reference.slice_line gives the points"
+                f"a slice is drawn in two dimensions, this partition has {d}; bspforest.reference.slice_line returns the points"
             )
-        ends = (
-            _long_line(block) if start is None and end is None else [np.asarray(e, dtype=float) for e in (start, end)]
-        )
-        for name, place in zip(("start", "end"), ends, strict=True):
-            if place.shape != (2,) or not np.isfinite(place).all():
-                raise ValueError(f"{name} must be a place in the plane, two finite numbers, got {place}")
-            if not _holds(block.polytope.faces()[0], place):
-                raise ValueError(f"{name} must lie in the domain of the partition, got {place.tolist()}")
+        if start is None and end is None:
+            ends = _choose_line(block)
+        else:
+            ends = [np.asarray(point, dtype=float) for point in (start, end)]
+        for name, point in zip(("start", "end"), ends, strict=True):
+            if point.shape != (2,) or not np.isfinite(point).all():
+                raise ValueError(f"{name} must be a point in the plane, two finite numbers, got {point}")
+            if not _contains(block.polytope.faces()[0], point):
+                raise ValueError(f"{name} must lie in the domain of the partition, got {point.tolist()}")
         first, last = ends
         along = slice_line(block, first, last)
         return cls(block, first, last, first + along[:, None] * (last - first), budget)
@@ -88,41 +89,39 @@ class SliceDisplay:
         Parameters
         ----------
         ax : matplotlib axes or None, default=None
-            None makes a figure.
+            None creates a figure.
 
         Returns
         -------
         self
         """
         self.figure_, (self.ax_,) = make_axes("SliceDisplay", ax)
-        text, ground = ink()
         cuts = [b.section for b in self.block.cut_blocks() if b.section is not None]
-        draw_lines(self.ax_, cuts, color=mix(text, 0.75), linewidth=1.0)
-        draw_lines(self.ax_, [np.stack([self.start, self.end])], color=NEW, linewidth=2.2, zorder=3)
+        draw_lines(self.ax_, cuts, color=fade(text_colour(), 0.75), linewidth=1.0)
+        draw_lines(self.ax_, [np.stack([self.start, self.end])], color=HIGHLIGHT, linewidth=2.2, zorder=3)
         self.points_ = self.ax_.scatter(
-            *self.points.T, s=55, color=CLASS_COLOURS[0], edgecolors=[ground], linewidths=1.0, zorder=4
+            *self.points.T, s=55, color=CLASS_COLOURS[0], edgecolors=[background_colour()], linewidths=1.0, zorder=4
         )
         draw_domain(self.ax_, self.block)
         n = len(self.points)
-        expected = (
-            "" if self.budget is None else f", {self.budget * np.linalg.norm(self.end - self.start):.1f} expected"
-        )
+        length = np.linalg.norm(self.end - self.start)
+        expected = "" if self.budget is None else f", {self.budget * length:.1f} expected"
         self.ax_.set_title(f"{n} point{'s' * (n != 1)} on the line{expected}")
         return self
 
 
-def _long_line(block: Block) -> list[np.ndarray]:
-    """An oblique line through the middle of the domain, from side to side."""
+def _choose_line(block: Block) -> list[np.ndarray]:
+    """Return the ends of an oblique line through the middle of the domain."""
     polygon = block.polytope.faces()[0]
     normal = np.array([-0.6, 1.0])
-    ends = cross(polygon, normal, float(polygon.mean(axis=0) @ normal))
+    ends = clip_line(polygon, normal, float(polygon.mean(axis=0) @ normal))
     return list(ends[np.argsort(ends[:, 0])])
 
 
-def _holds(polygon: np.ndarray, place: np.ndarray) -> bool:
-    """Is a place in a convex polygon, or within a rounding error of it?"""
+def _contains(polygon: np.ndarray, point: np.ndarray) -> bool:
+    """Return whether a convex polygon contains a point, up to rounding."""
     side = np.roll(polygon, -1, axis=0) - polygon
-    gap = place - polygon
+    gap = point - polygon
     turn = side[:, 0] * gap[:, 1] - side[:, 1] * gap[:, 0]
     slack = 1e-9 * np.ptp(polygon, axis=0).max() ** 2
     return bool((turn >= -slack).all() or (turn <= slack).all())

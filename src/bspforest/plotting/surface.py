@@ -1,4 +1,4 @@
-"""What a forest says over the plane of two features, with its uncertainty beside it."""
+"""The predictions of a forest over a plane of two features, and their uncertainty."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from scipy.spatial import cKDTree
 from sklearn.base import is_classifier
 
 from .labels import Palette
-from .sections import check_forest, choose_plane, describe_plane, feature_names, frame
-from .style import MEANS, SPREADS, draw_points, fit_frame, make_axes, mix
+from .sections import check_forest, choose_plane, find_limits, get_feature_names
+from .style import MEAN_COLORMAP, STD_COLORMAP, draw_points, fade, make_axes, set_limits
 
-# Points drawn over a surface; more would hide it.
-MOST_POINTS = 500
+# At most this many rows are drawn over a surface; more would hide it.
+MAX_POINTS = 500
 
 
 class SurfaceDisplay:
-    """The decision surface or regression surface of a forest in two features, and beside it how sure the forest is.
+    """The decision surface or regression surface of a forest in two features, next to its uncertainty.
 
-    Regression: the mean, and the standard deviation of the label. Classification: the most probable class, paler where it
-    stands out less, and the probability that the class is another. With more than two features the others are held at their
-    medians or at values that you give.
+    Regression shows the mean and the standard deviation of the label. Classification shows the most probable class,
+    paler where it is less probable, and the probability of any other class. With more than two features, the others are
+    fixed at their medians or at given values.
 
-    Use `from_estimator`.
+    Create it with `from_estimator`.
 
     Attributes
     ----------
     response : ndarray of shape (ny, nx) or (ny, nx, n_classes)
-        The mean, or the probability of each class; rows from bottom to top.
+        The mean, or the probability of each class; from the bottom row of the image to the top.
     uncertainty : ndarray of shape (ny, nx)
     shown : ndarray of bool, shape (ny, nx)
-        False where there are no rows within reach.
+        False where no row held is within ``reach``.
     axes_, figure_ : matplotlib axes and figure
     images_ : list of matplotlib images
     points_ : matplotlib collection or None
@@ -57,7 +57,7 @@ class SurfaceDisplay:
         response: np.ndarray,
         uncertainty: np.ndarray,
         shown: np.ndarray,
-        corners: np.ndarray,
+        limits: np.ndarray,
         points: np.ndarray,
         labels: np.ndarray,
         palette: Palette,
@@ -67,7 +67,7 @@ class SurfaceDisplay:
         self.response = response
         self.uncertainty = uncertainty
         self.shown = shown
-        self.corners = corners
+        self.limits = limits
         self.points = points
         self.labels = labels
         self.palette = palette
@@ -85,22 +85,22 @@ class SurfaceDisplay:
         grid_resolution: int = 200,
         reach: float | None = None,
     ) -> Self:
-        """Ask a fitted forest over a grid.
+        """Create a display from predictions of a fitted forest on a grid.
 
         Parameters
         ----------
         forest : BSPForestClassifier or BSPForestRegressor
-        dims : two features by number or name, default=None
-            Needed if there are more than two.
+        dims : pair of int or str, default=None
+            The features to show, by number or name. Required if there are more than two.
         values : dict or None, default=None
-            Values of other features, by number or name. Those not given are held at the median of the rows held.
+            Values of the other features, by number or name. Those not given are fixed at the median of the rows held.
         extent : (left, right, bottom, top) or None, default=None
-            The part of the plane to show; by default all rows held, with a margin.
+            Limits of the axes; by default all rows held, with a margin.
         grid_resolution : int, default=200
-            Places asked in each direction.
+            Number of grid points along each axis.
         reach : float or None, default=None
-            Leave blank what is further than this from every row held, in the plane; 1 is the size of the picture. A
-            forest has an answer everywhere, also where it has seen nothing.
+            Leave blank the points of the plane that are farther than this from every row held, as a fraction of the
+            size of the axes. A forest predicts everywhere, even far from all data.
 
         Returns
         -------
@@ -111,30 +111,30 @@ class SurfaceDisplay:
             raise ValueError(f"grid_resolution must be a whole number of at least 2, got {grid_resolution!r}")
         if reach is not None and not reach > 0:
             raise ValueError(f"reach must be positive or None, got {reach!r}")
-        plane, row = choose_plane(forest, dims, values)
-        rows = forest._forest.held_rows()
-        points = rows[:, list(plane)]
-        corners = frame(points, extent)
-        places = _grid(corners, grid_resolution)
-        asked = np.tile(row, (len(places), 1))
-        asked[:, list(plane)] = places
+        held = forest.held_rows()
+        plane = choose_plane(forest, held.X, dims, values)
+        points = plane.project(held.X)
+        limits = find_limits(points, extent)
+        pixels = _pixel_centres(limits, grid_resolution)
+        grid = np.tile(plane.row, (len(pixels), 1))
+        grid[:, list(plane.dims)] = pixels
         shape = (grid_resolution, grid_resolution)
-        response, uncertainty = _ask(forest, asked)
-        shown = np.ones(len(places), dtype=bool)
+        response, uncertainty = _predict(forest, grid)
+        shown = np.ones(len(pixels), dtype=bool)
         if reach is not None:
-            size = corners[1] - corners[0]
-            shown = cKDTree(points / size).query(places / size)[0] <= reach
-        names = feature_names(forest)
+            size = limits[1] - limits[0]
+            shown = cKDTree(points / size).query(pixels / size)[0] <= reach
+        names = get_feature_names(forest)
         return cls(
             response.reshape(*shape, *response.shape[1:]),
             uncertainty.reshape(shape),
             shown.reshape(shape),
-            corners,
+            limits,
             points,
-            forest._forest.held_labels()[:, 0],
-            Palette.of_forest(forest),
-            [names[k] for k in plane],
-            describe_plane(forest, plane, row) if len(row) > 2 else "",
+            held.y,
+            Palette.from_labels(forest, held.y),
+            [names[k] for k in plane.dims],
+            plane.describe(names) if plane.is_section else "",
         )
 
     def plot(
@@ -145,56 +145,63 @@ class SurfaceDisplay:
         Parameters
         ----------
         ax : two matplotlib axes (one without uncertainty) or None, default=None
-            None makes a figure.
+            None creates a figure.
         uncertainty : bool, default=True
             Also draw the uncertainty.
         points : bool or None, default=None
-            Draw the rows held, at most 500 of them. None draws them only where no features are left out, since in a section
-            they lie elsewhere.
+            Draw the rows held, at most 500 of them. None draws them only if all features are shown, since rows do not
+            lie in the plane of a section.
         legend : bool, default=True
+            Add legends and colour bars.
 
         Returns
         -------
         self
         """
         n = 2 if uncertainty else 1
-        hint = "; one will do with uncertainty=False" if uncertainty else ""
+        hint = "; pass one with uncertainty=False" if uncertainty else ""
         self.figure_, self.axes_ = make_axes("SurfaceDisplay", ax, n, size=(5.6 * n, 4.6), hint=hint)
-        classes = self.palette.classes
-        if classes is not None:
-            shape = (-1, len(classes))
-            colours = self.palette.colour_values(self.response.reshape(shape)).reshape(*self.uncertainty.shape, 3)
-            main = self._show(self.axes_[0], np.dstack([mix(colours, 0.75), self.shown]))
-            if legend:
-                self.palette.explain(self.axes_[0])
-        else:
-            main = self._show(self.axes_[0], np.ma.array(self.response, mask=~self.shown), cmap=MEANS)
-            if legend:
-                self.figure_.colorbar(main, ax=self.axes_[0], label="mean")
-        self.axes_[0].set_title("prediction" if classes is None else "most probable class")
-        self.images_ = [main]
+        self.images_ = [self._draw_response(self.axes_[0], legend)]
         if uncertainty:
-            what = "standard deviation" if classes is None else "probability of another class"
-            second = self._show(self.axes_[1], np.ma.array(self.uncertainty, mask=~self.shown), cmap=SPREADS)
-            if legend:
-                self.figure_.colorbar(second, ax=self.axes_[1], label=what)
-            self.axes_[1].set_title("uncertainty")
-            self.images_.append(second)
+            self.images_.append(self._draw_uncertainty(self.axes_[1], legend))
         self.points_ = None
         if points or (points is None and not self.title):
-            some = np.linspace(0, len(self.points) - 1, min(len(self.points), MOST_POINTS)).astype(int)
+            some = np.linspace(0, len(self.points) - 1, min(len(self.points), MAX_POINTS)).astype(int)
             colours = self.palette.colour_labels(self.labels[some])
             self.points_ = draw_points(self.axes_[0], self.points[some], colours)
-        for one in self.axes_:
-            fit_frame(one, self.corners, self.names)
+        for each in self.axes_:
+            set_limits(each, self.limits, self.names)
         if self.title:
             self.axes_[0].set_title(f"{self.axes_[0].get_title()}\n{self.title}", fontsize="medium")
         return self
 
-    def _show(self, ax: Any, picture: np.ndarray, **options: Any) -> Any:
-        (left, bottom), (right, top) = self.corners
+    def _draw_response(self, ax: Any, legend: bool) -> Any:
+        classes = self.palette.classes
+        if classes is None:
+            image = self._show(ax, np.ma.array(self.response, mask=~self.shown), cmap=MEAN_COLORMAP)
+            if legend:
+                self.figure_.colorbar(image, ax=ax, label="mean")
+        else:
+            colours = self.palette.colour_values(self.response.reshape(-1, len(classes)))
+            colours = fade(colours.reshape(*self.uncertainty.shape, 3), 0.75)
+            image = self._show(ax, np.dstack([colours, self.shown]))
+            if legend:
+                self.palette.add_legend(ax)
+        ax.set_title("prediction" if classes is None else "most probable class")
+        return image
+
+    def _draw_uncertainty(self, ax: Any, legend: bool) -> Any:
+        image = self._show(ax, np.ma.array(self.uncertainty, mask=~self.shown), cmap=STD_COLORMAP)
+        if legend:
+            label = "standard deviation" if self.palette.classes is None else "probability of another class"
+            self.figure_.colorbar(image, ax=ax, label=label)
+        ax.set_title("uncertainty")
+        return image
+
+    def _show(self, ax: Any, image: np.ndarray, **options: Any) -> Any:
+        (left, bottom), (right, top) = self.limits
         return ax.imshow(
-            picture,
+            image,
             origin="lower",
             extent=(left, right, bottom, top),
             aspect="auto",
@@ -203,18 +210,18 @@ class SurfaceDisplay:
         )
 
 
-def _grid(corners: np.ndarray, n: int) -> np.ndarray:
-    """The middles of n by n equal parts, row by row from below: what pixels stand for."""
+def _pixel_centres(limits: np.ndarray, n: int) -> np.ndarray:
+    """Return the centres of n by n pixels, row by row from the bottom."""
     steps = (np.arange(n) + 0.5) / n
-    x, y = (corners[0, k] + steps * (corners[1, k] - corners[0, k]) for k in range(2))
+    x, y = (limits[0, k] + steps * (limits[1, k] - limits[0, k]) for k in range(2))
     return np.stack([np.tile(x, n), np.repeat(y, n)], axis=1)
 
 
-def _ask(forest: Any, asked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What the forest says of rows, and how unsure it is."""
-    with warnings.catch_warnings():  # a grid has no names, even where the forest's features have
+def _predict(forest: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return predictions (means or class probabilities) and their uncertainty."""
+    with warnings.catch_warnings():  # the grid has no feature names, even if the forest was fitted with some
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         if is_classifier(forest):
-            shares = forest.predict_proba(asked)
-            return shares, 1.0 - shares.max(axis=1)
-        return forest.predict(asked, return_std=True)
+            probabilities = forest.predict_proba(X)
+            return probabilities, 1.0 - probabilities.max(axis=1)
+        return forest.predict(X, return_std=True)
