@@ -1,12 +1,13 @@
-"""The plain reference does what it says: geometry against brute force, trees that keep their invariants, clear errors.
+"""Test the reference: geometry against brute force, invariants of trees, and error messages.
 
-Seeds are fixed. The tests of randomness were seen to fail when the drawing was broken on purpose:
+Seeds are fixed. The statistical tests were seen to detect these mutations:
 
-- angles of lines uniform, not weighted by edges: uniform lines, two polygons of three; offsets not uniform: all three;
-- in a gap, the angle uniform in its arc, not its sine: lines between two hulls, four cases of five;
-- pairs of dimensions drawn alike, not by their perimeters: hulls in every pair, d = 4;
-- rates of whole perimeters, not half: hulls in every pair, mean number of cuts;
-- Mondrian thresholds beyond a box not uniform, or rates beyond it doubled: cuts beyond a box.
+- uniform angles of lines, not weighted by edges: `test_lines_are_uniform`, two polygons of three;
+- offsets of lines that are not uniform: `test_lines_are_uniform`, all three polygons;
+- in a gap, a uniform angle instead of a uniform sine: `test_lines_between_two_hulls`, four cases of five;
+- uniform pairs of dimensions, not weighted by perimeters: `test_hulls_in_all_pairs`, d = 4;
+- rates that are not halved: `test_hulls_in_all_pairs`, `test_mean_number_of_cuts`;
+- Mondrian thresholds beyond a box that are not uniform, or doubled rates: `test_mondrian_cuts_beyond_a_box`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from bspforest.reference.polygons import draw_line, draw_line_in_gap, find_gap, 
 PENTAGON = np.array([[0.0, 0.0], [2.0, -0.3], [2.5, 1.0], [1.0, 1.4], [-0.2, 0.8]])
 
 
-def test_it_shares_no_code_with_the_engine():
+def test_reference_shares_no_code_with_the_engine():
     for path in Path(reference.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.level == 0:
@@ -54,8 +55,8 @@ def test_it_shares_no_code_with_the_engine():
 
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(arrays(float, st.tuples(st.integers(1, 12), st.just(2)), elements=st.integers(-3, 3).map(float)))
-def test_hulls_hold_their_points(points):
-    """On a grid nearly all hulls have points on their edges, and many are segments or points."""
+def test_hulls_contain_their_points(points):
+    """Points on a grid give hulls with points on their edges, segments and single points."""
     hull = find_hull(points)
     if len(hull) >= 3:
         for corner, edge in zip(hull, np.roll(hull, -1, axis=0) - hull, strict=True):
@@ -67,8 +68,8 @@ def test_hulls_hold_their_points(points):
         assert perimeter(hull) == pytest.approx(2 * reach)
 
 
-def lines_by_rejection(outer, inner, n, rng):
-    """Uniform lines from the disc around ``outer``, kept if they hit it and miss ``inner``; normals point outwards."""
+def draw_lines_by_rejection(outer, inner, n, rng):
+    """Draw lines that hit ``outer`` and miss ``inner``, by rejection from a disc; normals point outwards."""
     centre = outer.mean(axis=0)
     radius = np.linalg.norm(outer - centre, axis=1).max()
     lines = np.empty((0, 3))
@@ -84,8 +85,8 @@ def lines_by_rejection(outer, inner, n, rng):
     return lines[:n]
 
 
-def compare(lines, other):
-    """Two samples of lines: their angles, and where they pass two places."""
+def assert_same_distribution(lines, other):
+    """Compare two samples of lines by their angles and their signed distances from two points."""
     for place in (np.zeros(2), np.array([1.5, 0.7])):
         heights = [sample[:, 2] - sample[:, :2] @ place for sample in (lines, other)]
         assert stats.ks_2samp(*heights).pvalue > 1e-3
@@ -95,11 +96,11 @@ def compare(lines, other):
 
 @pytest.mark.parametrize("polygon", [PENTAGON, PENTAGON[:3], PENTAGON[[0, 2]]], ids=["pentagon", "triangle", "segment"])
 def test_lines_are_uniform(polygon):
-    """Algorithm 2, line 4, against rejection from a disc."""
+    """Compare Algorithm 2, line 4, with rejection from a disc."""
     rng = np.random.default_rng(1)
     drawn = np.array([[*line.normal, line.offset] for line in (draw_line(polygon, rng) for _ in range(3000))])
-    drawn *= rng.choice([-1, 1], len(drawn))[:, None]  # the other normal of the same line
-    compare(drawn, lines_by_rejection(polygon, None, 20_000, rng))
+    drawn *= rng.choice([-1, 1], len(drawn))[:, None]  # the opposite normal gives the same line
+    assert_same_distribution(drawn, draw_lines_by_rejection(polygon, None, 20_000, rng))
 
 
 GAPS = {
@@ -113,7 +114,7 @@ GAPS = {
 
 @pytest.mark.parametrize(("outer", "inner"), GAPS.values(), ids=GAPS)
 def test_lines_between_two_hulls(outer, inner):
-    """Algorithm 6 without rejection against rejection; the lines weigh as much as the perimeters differ."""
+    """Compare Algorithm 6 with rejection; the measure of the lines is the difference of the perimeters."""
     rng = np.random.default_rng(2)
     outer, inner = find_hull(outer), find_hull(inner)
     gap = find_gap(outer, inner)
@@ -121,18 +122,18 @@ def test_lines_between_two_hulls(outer, inner):
     drawn = np.array([[*line.normal, line.offset] for line in (draw_line_in_gap(gap, rng) for _ in range(3000))])
     assert ((inner @ drawn[:, :2].T).max(axis=0) <= drawn[:, 2]).all()
     assert ((outer @ drawn[:, :2].T).max(axis=0) >= drawn[:, 2]).all()
-    compare(drawn, lines_by_rejection(outer, inner, 20_000, rng))
+    assert_same_distribution(drawn, draw_lines_by_rejection(outer, inner, 20_000, rng))
 
 
-def test_no_gap_where_nothing_was_added():
+def test_gap_is_empty_if_the_hulls_are_equal():
     assert find_gap(PENTAGON, PENTAGON).weights().sum() == 0
     hulls = PairHulls(np.random.default_rng(0).random((20, 3)))
     assert hulls.extended(np.full(3, 0.5)).rate_beyond(hulls) == 0
 
 
 @pytest.mark.parametrize("d", [2, 4])
-def test_hulls_in_every_pair(d):
-    """Rates are half perimeters; pairs come in proportion to them (Algorithm 5, line 7; Algorithm 6, line 1)."""
+def test_hulls_in_all_pairs(d):
+    """Rates are half the perimeters, pairs are proportional to them (Algorithm 5, line 7; Algorithm 6, line 1)."""
     rng = np.random.default_rng(d)
     X, x = rng.random((8, d)), rng.random(d) + 0.7
     inner, outer = PairHulls(X), PairHulls(X).extended(x)
@@ -150,7 +151,7 @@ def test_hulls_in_every_pair(d):
         cuts = [draw() for _ in range(500)]
         sides = np.array([cut.goes_right(rows) for cut in cuts])
         assert (sides.any(axis=1) & ~sides.all(axis=1)).all()
-        if weights is more:  # the new row alone
+        if weights is more:  # only the new row is cut off
             assert (sides[:, :-1] == ~sides[:, -1:]).all()
         counts = [sum(cut.dims == pair for cut in cuts) for pair in pairs]
         if d > 2:
@@ -158,7 +159,7 @@ def test_hulls_in_every_pair(d):
 
 
 def test_mondrian_cuts_beyond_a_box():
-    """Those that part a row from a box, against rejection among all that cross the larger box."""
+    """Compare cuts that separate a row from a box with rejection among all cuts that cross the larger box."""
     rng = np.random.default_rng(6)
     X, x = rng.random((5, 3)), np.array([1.3, 0.5, -0.4])
     inner, outer = Box(X), Box(X).extended(x)
@@ -179,8 +180,8 @@ def test_mondrian_cuts_beyond_a_box():
 # Polytopes
 
 
-def cross_polytope(d):
-    """Not simple: in three dimensions, four facets meet in each vertex."""
+def make_cross_polytope(d):
+    """Return a polytope that is not simple: in three dimensions, four facets meet in each vertex."""
     return make_polytope(np.vstack([np.eye(d), -np.eye(d)]) + 0.01 * np.random.default_rng(d).random(d))
 
 
@@ -188,10 +189,10 @@ DOMAINS = [
     make_box([0, 0], [1, 2]),
     make_polytope(PENTAGON),
     make_box(np.zeros(3), np.ones(3)),
-    cross_polytope(3),
+    make_cross_polytope(3),
     make_polytope(np.random.default_rng(0).normal(size=(12, 3))),
     make_box(np.zeros(4), np.ones(4)),
-    cross_polytope(4),
+    make_cross_polytope(4),
     make_box(np.zeros(5), np.ones(5)),
 ]
 
@@ -200,8 +201,8 @@ DOMAINS = [
     "domain", DOMAINS, ids=lambda domain: f"{len(domain.vertices)} in {domain.vertices.shape[1]}-D"
 )
 @pytest.mark.parametrize("shape", [PairHulls, Box])
-def test_parts_make_up_the_whole(domain, shape):
-    """Cut six times, following the smaller part into slivers: volumes add up, all vertices are corners."""
+def test_split_polytopes_add_up(domain, shape):
+    """Split six times, each time the smaller half: volumes add up, and all vertices are extreme points."""
     rng = np.random.default_rng(len(domain.vertices))
     d = domain.vertices.shape[1]
     for _ in range(6):
@@ -210,28 +211,28 @@ def test_parts_make_up_the_whole(domain, shape):
         assert np.abs(cut.heights(section)).max() < 1e-12
         assert left.volume + right.volume == pytest.approx(domain.volume, rel=1e-9)
         assert (cut.heights(left.vertices) <= 1e-12).all() and (cut.heights(right.vertices) >= -1e-12).all()
-        for part in (left, right):
-            assert len(ConvexHull(part.vertices).vertices) == len(part.vertices)
-            assert (part.facets.sum(axis=0) >= d).all() and (part.facets.sum(axis=1) >= d).all()
-        domain = min(left, right, key=lambda part: part.volume)
+        for half in (left, right):
+            assert len(ConvexHull(half.vertices).vertices) == len(half.vertices)
+            assert (half.facets.sum(axis=0) >= d).all() and (half.facets.sum(axis=1) >= d).all()
+        domain = min(left, right, key=lambda half: half.volume)
 
 
-def test_faces_are_polygons_in_order():
+def test_faces_are_ordered_polygons():
     rng = np.random.default_rng(3)
     block = draw_partition(make_box(np.zeros(3), np.ones(3)), 0.7, rng)
     assert len(block.cut_blocks()) > 3
     for part in block.walk():
-        area = sum(ConvexHull(face @ plane_of(face)).volume for face in part.polytope.faces())
+        area = sum(ConvexHull(face @ find_plane(face)).volume for face in part.polytope.faces())
         assert area == pytest.approx(ConvexHull(part.polytope.vertices).area)
-        for face in part.polytope.faces():  # in order: as long as the hull, not longer
+        for face in part.polytope.faces():  # ordered: the perimeter is that of the hull
             around = np.linalg.norm(np.roll(face, -1, axis=0) - face, axis=1).sum()
-            assert around == pytest.approx(ConvexHull(face @ plane_of(face)).area)
+            assert around == pytest.approx(ConvexHull(face @ find_plane(face)).area)
     section = order_polygon(block.section)
-    assert ConvexHull(section @ plane_of(section)).volume > 0
+    assert ConvexHull(section @ find_plane(section)).volume > 0
 
 
-def plane_of(face):
-    """Two axes of the plane a polygon lies in."""
+def find_plane(face):
+    """Return two orthonormal axes of the plane of a polygon."""
     return np.linalg.svd(face - face.mean(axis=0))[2][:2].T
 
 
@@ -240,7 +241,7 @@ def plane_of(face):
     "polygon", [np.array([[0, 0], [1, 0], [1, 1], [0, 1]]), PENTAGON / 2], ids=["square", "pentagon"]
 )
 def test_mean_number_of_cuts(polygon, tau):
-    """In the plane, L τ / 2 + π A τ² / 4 for a domain of perimeter L and area A, from Crofton's formula."""
+    """In the plane it is L τ / 2 + π A τ² / 4 for a domain of perimeter L and area A, by Crofton's formula."""
     domain = make_polytope(polygon)
     rng = np.random.default_rng(7)
     counts = np.array([len(draw_partition(domain, tau, rng).cut_blocks()) for _ in range(400)])
@@ -248,7 +249,7 @@ def test_mean_number_of_cuts(polygon, tau):
     assert abs(counts.mean() - expected) < 3 * counts.std() / np.sqrt(len(counts))
 
 
-def test_partitions_as_they_were():
+def test_partition_at_earlier_times():
     block = draw_partition(make_box([0, 0], [1, 1]), 3.0, 5)
     cuts = block.cut_blocks()
     times = [part.cut.time for part in cuts]
@@ -267,8 +268,8 @@ def test_partitions_as_they_were():
 # Trees
 
 
-def check(tree):
-    """Children share out their parent's rows; hulls are those of the rows; pending cuts are later than the budget."""
+def check_tree(tree):
+    """Check that children partition their parent's rows, hulls are tight, and pending cuts are later than the budget."""
     for node in tree.root.walk():
         fresh = type(node.hulls)(node.points)
         assert node.hulls.rate() == pytest.approx(fresh.rate(), rel=1e-9, abs=1e-12)
@@ -287,7 +288,7 @@ def check(tree):
 @pytest.mark.parametrize("shape", [PairHulls, Box])
 @pytest.mark.parametrize("min_samples_split", [2, 4])
 def test_trees_keep_their_invariants(refinement, shape, min_samples_split):
-    """With copies and rows on a grid among the others."""
+    """Rows lie on a grid, and some are identical."""
     rng = np.random.default_rng(11)
     X = np.round(rng.random((30, 3)), 1)
     X[5:9] = X[4]
@@ -295,27 +296,27 @@ def test_trees_keep_their_invariants(refinement, shape, min_samples_split):
         tree = Tree(budget, refinement=refinement, shape=shape, min_samples_split=min_samples_split, random_state=rng)
         for x in X[rng.permutation(30)]:
             tree.learn(x)
-            check(tree)
+            check_tree(tree)
         assert len(tree.root.points) == 30
     if refinement == "exact":
         tree.build(X)
-        check(tree)
+        check_tree(tree)
         leaf = tree.root.find(X[4])
         assert (leaf.points == X[4]).all(axis=1).sum() >= 5
 
 
 def test_one_dimension():
     X = np.random.default_rng(0).random((20, 1))
-    check(Tree(3.0, shape=Box, random_state=0).build(X))
+    check_tree(Tree(3.0, shape=Box, random_state=0).build(X))
     with pytest.raises(ValueError, match=r"two dimensions or more, got 1; with one, use bspforest\.reference\.Box"):
         Tree(3.0).learn(X[0])
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What is refused
+# Errors
 
 
-def test_errors_say_what_is_wrong():
+def test_error_messages():
     square = make_box([0, 0], [1, 1])
     for budget in (-1.0, np.inf, np.nan):
         with pytest.raises(ValueError, match=f"budget must be a finite number, 0 or more, got {budget}"):
@@ -336,11 +337,11 @@ def test_errors_say_what_is_wrong():
         Tree(1.0, refinement="both")
     with pytest.raises(ValueError, match="min_samples_split must be 2 or more, got 1"):
         Tree(1.0, min_samples_split=1)
-    with pytest.raises(ValueError, match="has no batch form"):
+    with pytest.raises(ValueError, match="build needs refinement="):
         Tree(1.0, refinement="redraw").build(np.zeros((3, 2)))
 
 
-def test_a_refused_row_changes_nothing():
+def test_rejected_rows_change_nothing():
     tree = Tree(lambda n: -float(n == 4) + n, random_state=0)
     for x in np.random.default_rng(0).random((3, 2)):
         tree.learn(x)

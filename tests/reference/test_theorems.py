@@ -1,6 +1,6 @@
-"""The paper's theorems, on the plain reference, and the engine held against it.
+"""Test the paper's theorems on the reference, and the engine against the reference.
 
-Seeds are fixed, so these tests never flicker. What each was seen to fail on, broken on purpose, is said in its comment.
+Seeds are fixed, so these tests are deterministic. Docstrings list the mutations that each test was seen to detect.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bspforest.reference import (
     restrict,
     slice_line,
 )
-from bspforest.reference.process import part_block
+from bspforest.reference.process import split_block
 
 TAU = {2: 1.4, 3: 0.45}
 CORNERS = {
@@ -35,14 +35,14 @@ CORNERS = {
 
 
 @cache
-def cubes(d: int) -> list[Block]:
-    """Partitions of the unit square or cube; most tests look at the same ones."""
+def draw_cubes(d: int) -> list[Block]:
+    """Draw partitions of the unit square or cube, which most tests share."""
     rng = np.random.default_rng(d)
     return [draw_partition(make_box(np.zeros(d), np.ones(d)), TAU[d], rng) for _ in range({2: 800, 3: 400}[d])]
 
 
-def agree(*samples) -> float:
-    """The p-value of integers in several samples having one distribution."""
+def compare_counts(*samples) -> float:
+    """Return the p-value of the hypothesis that samples of integers have the same distribution."""
     values = np.unique(np.concatenate(samples))
     table = np.array([[np.sum(sample == v) for v in values] for sample in samples])
     rare = table.sum(axis=0) < 20 * len(samples)
@@ -51,24 +51,24 @@ def agree(*samples) -> float:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Theorem 1: the restriction of a partition to a smaller domain is a partition of that domain
+# Theorem 1: the restriction of a partition to a smaller domain has the law of a partition of that domain
 
 
 @pytest.mark.parametrize("d", [2, 3])
-def test_restriction(d):
-    """Number of cuts, times of the first and of all, and how often points share a block, in a simplex inside the cube.
+def test_restriction_has_the_law_of_the_smaller_domain(d):
+    """Compare numbers and times of cuts, and how often points share a block, in a simplex inside the cube.
 
-    Seen to fail with rates of whole perimeters, with offsets that are not uniform, with one angle for all cuts, and
-    (in the plane) with a restriction that goes on left of cuts that miss it.
+    Detects rates that are not halved, offsets that are not uniform, a single angle for all cuts, and (in the plane) a
+    restriction that always continues to the left of cuts that miss it.
     """
     simplex = make_polytope(CORNERS[d])
     rng = np.random.default_rng(40 + d)
-    inside = [restrict(block, simplex) for block in cubes(d)]
+    inside = [restrict(block, simplex) for block in draw_cubes(d)]
     direct = [draw_partition(simplex, TAU[d], rng) for _ in range(len(inside))]
     counts = [np.array([len(block.cut_blocks()) for block in blocks]) for blocks in (inside, direct)]
-    assert agree(*counts) > 1e-3
+    assert compare_counts(*counts) > 1e-3
     times = [
-        np.array([part.cut.time for block in blocks for part in block.cut_blocks()]) for blocks in (inside, direct)
+        np.array([each.cut.time for block in blocks for each in block.cut_blocks()]) for blocks in (inside, direct)
     ]
     assert stats.ks_2samp(*times).pvalue > 1e-3
     rate = PairHulls(CORNERS[d]).rate()
@@ -102,17 +102,17 @@ def test_restriction(d):
     ],
     ids=str,
 )
-def test_line_slice(start, end):
-    """Along a line cuts are a Poisson process of mean τ Σ |v_(i,j)|, v = end - start, v_(i,j) its shadow in i and j.
+def test_cuts_along_a_line_are_a_poisson_process(start, end):
+    """The mean is τ Σ |v_(i,j)|, where v = end - start and v_(i,j) is its projection on dimensions i and j.
 
-    In the plane that is τ |v| (the paper's 2τ a unit of length, halved). In three dimensions it depends on the
-    direction, for a unit of length: 2τ along an axis, (1 + √2) τ along the diagonal of a face, √6 τ along that of the
-    cube. Seen to fail with τ |v| in three dimensions, with 2τ |v|, with rates of whole perimeters, with offsets that
-    are not uniform.
+    In the plane this is τ |v| (the paper's 2τ per unit of length, halved). In three dimensions it depends on the
+    direction; per unit of length it is 2τ along an axis, (1 + √2) τ along the diagonal of a face and √6 τ along that of
+    the cube. Detects a mean of τ |v| in three dimensions or of 2τ |v|, rates that are not halved, and offsets that are
+    not uniform.
     """
     start, end = np.array(start, dtype=float), np.array(end, dtype=float)
     d = len(start)
-    slices = [slice_line(block, start, end) for block in cubes(d)]
+    slices = [slice_line(block, start, end) for block in draw_cubes(d)]
     counts = np.array([len(points) for points in slices])
     mean = TAU[d] * laws.segment_rate("pairs", end - start)
     top = int(stats.poisson(mean).ppf(0.98))
@@ -123,44 +123,45 @@ def test_line_slice(start, end):
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Lemmas 2 and 3: the sizes of blocks and their number
+# Lemmas 2 and 3: the size and number of blocks
 
 
 @pytest.mark.parametrize("d", [2, 3])
 def test_number_of_cuts_is_bounded(d):
     """Lemma 3: E[K] ≤ (1 + τ)^d e^(d(d-1)). Measured: 4.4 against 43 in the square, 5.7 against 1,230 in the cube."""
-    counts = [len(block.cut_blocks()) for block in cubes(d)]
+    counts = [len(block.cut_blocks()) for block in draw_cubes(d)]
     assert np.mean(counts) < 0.2 * (1 + TAU[d]) ** d * np.exp(d * (d - 1))
 
 
-def block_of(x, tau, rng):
-    """The block of x in a partition of the unit cube: Algorithm 2 along one branch."""
+def draw_block(x, tau, rng):
+    """Draw the block of x in a partition of the unit cube, by Algorithm 2 along one branch."""
     block = Block(make_box(np.zeros(len(x)), np.ones(len(x))))
     while True:
         hulls = PairHulls(block.polytope.vertices)
-        time = block.born + rng.exponential() / hulls.rate()
+        time = block.birth_time + rng.exponential() / hulls.rate()
         if time >= tau:
             return block.polytope
-        part_block(block, hulls.draw_cut(time, rng))
+        split_block(block, hulls.draw_cut(time, rng))
         block = block.find(x)
 
 
-def test_block_diameter():
-    """The diameter D of the block of x: E[D²] = O(d/τ²), as Theorem 3 needs it. The paper's constant, 4d, is too small.
+def test_squared_block_diameter_is_bounded():
+    """The diameter D of the block of x has E[D²] = O(d/τ²), which Theorem 3 needs; the paper's constant 4d is too small.
 
-    The supplement's Lemma 2 bounds D by a slice in the direction of the diameter, as if that were chosen before the
-    block was seen, and takes E[(E1 + E2)²] for E[E1²] + E[E2²]. In the plane E[D²] is about 22/τ² for large τ, not at
-    most 8/τ²: even the disc of the block's mean area, 2π/τ², has a squared diameter of 8/τ².
+    The supplement's Lemma 2 bounds D by a slice in the direction of the diameter as if that direction were independent
+    of the block, and replaces E[(E1 + E2)²] by E[E1²] + E[E2²]. In the plane E[D²] is about 22/τ² for large τ and not at
+    most 8/τ²: even a disc with the mean area of the block, 2π/τ², has a squared diameter of 8/τ².
 
-    A bound that holds: around x lie m sectors of radius r. Cuts that part x from the chord of a sector come at rate r
-    (1 - sin(π/m)), and after one the block does not reach the sector's arc; so P(D ≥ δ) ≤ m exp(-τδ (1 - sin(π/m)) /
-    2), and with m = 16, E[D²] ≤ 94/τ². In d dimensions the block lies in a cylinder over such a planar block for each
-    pair, hence E[D²] ≤ 47d/τ². Seen to fail with angles that are all the same (blocks like long strips).
+    A valid bound: divide the disc of radius r around x into m sectors. Cuts that separate x from the chord of a sector
+    arrive at rate r (1 - sin(π/m)), and after one of them the block does not reach the arc of the sector. Therefore
+    P(D ≥ δ) ≤ m exp(-τδ (1 - sin(π/m)) / 2), and m = 16 gives E[D²] ≤ 94/τ². In d dimensions, the block lies in a
+    cylinder over such a planar block for each pair of dimensions, hence E[D²] ≤ 47d/τ². Detects a single angle for all
+    cuts, which gives blocks shaped like long strips.
     """
     rng = np.random.default_rng(12)
     for d, tau, n in ((2, 30.0, 200), (3, 8.0, 100)):
         x = np.full(d, 0.5)
-        size = tau * np.array([block_of(x, tau, rng).diameter for _ in range(n)])
+        size = tau * np.array([draw_block(x, tau, rng).diameter for _ in range(n)])
         mean, error = np.mean(size**2), np.std(size**2) / np.sqrt(n)
         assert mean + 5 * error < 47 * d
         for m, delta in ((8, 8.0), (12, 10.0), (16, 12.0)):
@@ -173,7 +174,7 @@ def test_block_diameter():
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Online, batch, reference and engine
+# Online and batch, reference and engine
 
 
 def grow_reference(X, n_trees, seed, *, online, **kw):
@@ -188,22 +189,22 @@ def grow_reference(X, n_trees, seed, *, online, **kw):
     return trees
 
 
-def depth(node):
-    return 1 + max(map(depth, node.children)) if node.children else 0
+def measure_depth(node):
+    return 1 + max(map(measure_depth, node.children)) if node.children else 0
 
 
-def shapes(trees) -> dict[str, np.ndarray]:
-    """What `laws.shapes` says of an engine's forest."""
+def measure_shapes(trees) -> dict[str, np.ndarray]:
+    """Return the statistics that `laws.shapes` computes for the engine."""
     sizes = [[len(leaf.points) for leaf in tree.root.leaves()] for tree in trees]
     return {
         "leaves": np.array([len(s) for s in sizes]),
-        "depth": np.array([depth(tree.root) for tree in trees]),
+        "depth": np.array([measure_depth(tree.root) for tree in trees]),
         "largest": np.array([max(s) for s in sizes]),
         "single": np.array([s.count(1) for s in sizes]),
     }
 
 
-def rows(d):
+def make_rows(d):
     X = np.random.default_rng(30 + d).random((10, d))
     X[6:] = X[6] + 0.1 * X[6:]  # a cluster
     return X
@@ -213,14 +214,14 @@ CASES = [(2, PairHulls, 4), (2, PairHulls, 2), (3, PairHulls, 4), (3, Box, 3)]
 
 
 @pytest.mark.parametrize(("d", "shape", "min_split"), CASES)
-def test_online_batch_reference_and_engine_agree(d, shape, min_split):
-    """Shapes of trees and times of first cuts, one by one with a growing budget and in a batch, in both programs.
+def test_online_batch_reference_and_engine_compare_counts(d, shape, min_split):
+    """Compare shapes of trees and times of first cuts, online with an increasing budget and in a batch.
 
-    With min_samples_split=2, also how often rows share a leaf. Seen to fail with `refine` left out and with cuts that
-    do not wait for their parent's (all cases), with lines 7 to 10 of Algorithm 4 left out for leaves, with rates not
-    halved in line 7 (two cases each).
+    With min_samples_split=2, also compare how often rows share a leaf. Detects a missing `refine` and cuts earlier than
+    their parent's (in all cases); lines 7 to 10 of Algorithm 4 skipped for leaves and rates not halved in line 7 (in two
+    cases each).
     """
-    X = rows(d)
+    X = make_rows(d)
     tau = 2.5 if shape is Box or d == 2 else 1.0
     budget = laws.Steps(tau * np.linspace(0, 1, len(X) + 1) ** 0.5)
     kw = {"shape": shape, "min_samples_split": min_split, "budget": budget}
@@ -231,11 +232,11 @@ def test_online_batch_reference_and_engine_agree(d, shape, min_split):
     for seed, route in enumerate(("batch", "growing")):
         cuts = "axes" if shape is Box else "pairs"
         engines[route] = laws.make(X, 3000, cuts=cuts, budget=budget, min_split=min_split, seed=seed)
-        for part in [X] if route == "batch" else X[:, None]:
-            laws.learn(engines[route], part)
-    samples = [shapes(online), shapes(batch), *map(laws.shapes, engines.values())]
+        for chunk in [X] if route == "batch" else X[:, None]:
+            laws.learn(engines[route], chunk)
+    samples = [measure_shapes(online), measure_shapes(batch), *map(laws.shapes, engines.values())]
     for name in samples[0]:
-        assert agree(*(sample[name] for sample in samples)) > 1e-3, name
+        assert compare_counts(*(sample[name] for sample in samples)) > 1e-3, name
     rate = shape(X).rate()
     for trees in (online, batch):
         assert stats.kstest([tree.root.cut.time for tree in trees], "expon", args=(0, 1 / rate)).pvalue > 1e-3
@@ -248,19 +249,19 @@ def test_online_batch_reference_and_engine_agree(d, shape, min_split):
 
 
 @pytest.mark.parametrize(("d", "shape"), [(2, PairHulls), (3, PairHulls), (3, Box)])
-def test_the_printed_rule(d, shape):
-    """Algorithm 4 as printed: the engine's ``redraw`` has the law of the reference's, which is not that of a batch.
+def test_redraw_follows_algorithm_4_as_printed(d, shape):
+    """``redraw`` has the same law in the engine and the reference, and it differs from the law of a batch.
 
-    Seen to fail with either of the two programs' exact rule in the place of the printed one.
+    Detects ``exact`` in place of ``redraw`` in either of them.
     """
-    X = rows(d)
+    X = make_rows(d)
     tau = 1.5 if shape is Box or d == 2 else 0.7
     budget = laws.Steps(tau * np.linspace(0, 1, len(X) + 1) ** 0.5)
     kw = {"shape": shape, "budget": budget}
-    printed = shapes(
+    printed = measure_shapes(
         grow_reference(X, 300 if shape is PairHulls and d == 3 else 500, 1, online=True, refinement="redraw", **kw)
     )
-    batch = shapes(grow_reference(X, 1000, 2, online=False, **kw))
+    batch = measure_shapes(grow_reference(X, 1000, 2, online=False, **kw))
     engine = laws.make(
         X, 3000, cuts="axes" if shape is Box else "pairs", budget=budget, min_split=4, redraw=True, seed=3
     )
@@ -268,20 +269,20 @@ def test_the_printed_rule(d, shape):
         laws.learn(engine, x[None])
     engine = laws.shapes(engine)
     for name in printed:
-        assert agree(printed[name], engine[name]) > 1e-3, name
-    assert agree(printed["leaves"], batch["leaves"]) < 1e-9
+        assert compare_counts(printed[name], engine[name]) > 1e-3, name
+    assert compare_counts(printed["leaves"], batch["leaves"]) < 1e-9
     assert printed["leaves"].mean() > 1.2 * batch["leaves"].mean()
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Theorem 3: the error falls with the number of rows
+# Theorem 3: the error decreases with the number of rows
 
 
 @pytest.mark.parametrize(("d", "scale"), [(1, 2.0), (2, 2.0), (3, 1.0)])
-def test_rate(d, scale):
-    """The error of a single tree falls about as n^(-2/(d+2)) for a Lipschitz function; benchmarks/rate.py looks closer.
+def test_error_decreases_at_the_minimax_rate(d, scale):
+    """The error of a single tree decreases about as n^(-2/(d+2)) for a Lipschitz function; see benchmarks/rate.py.
 
-    Seen to fail with a budget that does not grow, and with an infinite one, which leaves three rows in a leaf.
+    Detects a constant budget, and an infinite one, which leaves at most three rows per leaf.
     """
     sizes = [2000, 8000, 32000]
     errors = []

@@ -153,7 +153,7 @@ class ProcessDisplay:
     def _draw_2d(self, until: float, scale: Any) -> None:
         text = text_colour()
         leaves = self.block.leaves(until)
-        fills = scale.to_rgba([leaf.born for leaf in leaves])[:, :3]
+        fills = scale.to_rgba([leaf.birth_time for leaf in leaves])[:, :3]
         self.polygons_ = [leaf.polytope.faces()[0] for leaf in leaves]
         self.cells_ = draw_cells(self.ax_, self.polygons_, fade(fills, 0.75))
         cuts = self._blocks_cut_by(until)
@@ -178,7 +178,7 @@ class ProcessDisplay:
             centre = leaf.polytope.vertices.mean(axis=0)
             for face in leaf.polytope.faces():
                 self.polygons_.append(face + explode * (centre - middle))
-                colours.append(shade_face(face, centre, np.array(scale.to_rgba(leaf.born)[:3])))
+                colours.append(shade_face(face, centre, np.array(scale.to_rgba(leaf.birth_time)[:3])))
         self.cells_ = draw_faces(self.ax_, self.polygons_, np.array(colours))
 
     def plot_times(self, times: Sequence[float]) -> Self:

@@ -1,20 +1,19 @@
-"""The paper, line by line: its algorithms as it wrote them, to be read beside it.
+"""A plain implementation of the paper's algorithms, line by line, to be read next to it.
 
 Xuhui Fan, Bin Li, Scott A. Sisson. Online Binary Space Partitioning Forests. AISTATS 2020.
 
-Plain Python with numpy and scipy.spatial, hundreds to thousands of times slower than the engine behind
-`bspforest.BSPForestRegressor`, with which it shares no code: the tests hold one against the other. Read it in this
-order:
+It uses only Python, numpy and scipy.spatial, is hundreds to thousands of times slower than the engine behind
+`bspforest.BSPForestRegressor`, and shares no code with it: the tests compare the two. Read the modules in this order:
 
-- `polygons`: convex hulls in the plane and uniform lines that hit them, or hit one and miss another (Algorithm 6);
-- `hulls`: the same in every pair of dimensions: how fast cuts come, and where the next one falls;
-- `polytopes`: blocks of space, and how a cut parts them;
+- `polygons`: convex hulls in the plane, and random lines that hit one polygon, or hit one and miss another (Algorithm 6);
+- `hulls`: the hulls in every pair of dimensions, the rate of cuts, and how the next cut is drawn;
+- `polytopes`: blocks of space, and how a cut splits them;
 - `process`: the BSP-Tree process (Algorithms 1 and 2), its restriction (Theorem 1) and its slices (Lemma 1);
-- `trees`: online trees on data (Algorithms 3, 4 and 5), as printed and as they should be;
-- `mondrian`: boxes in the place of hulls, which makes a Mondrian process of all this.
+- `trees`: online trees on data (Algorithms 3, 4 and 5), as printed and corrected;
+- `mondrian`: boxes instead of hulls, which gives the Mondrian process.
 
-Everywhere, cuts come at *half* the sum of the perimeters, as in the paper's experiments, and times are counted from the
-start, where the paper counts a cost from the cut before and takes it off the budget.
+Cuts arrive at *half* the sum of the perimeters, as in the paper's experiments. Times are measured from the start of the
+process; the paper instead subtracts the cost of each cut from the remaining budget.
 """
 
 from .hulls import Cut, PairHulls

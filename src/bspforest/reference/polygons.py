@@ -1,12 +1,12 @@
-"""Polygons in the plane, and lines drawn at random that hit them.
+"""Polygons in the plane, and random lines that hit them.
 
-A line is {z : z·n = p} with a unit normal n = (cos θ, sin θ). Lines have one measure that shifts and rotations leave
-alone, dθ dp. By it the lines that hit a convex polygon weigh as much as its perimeter, and the paper's "angle θ with
-density |l(θ)|, position u uniform on l(θ)" (Algorithm 2, line 4) is a line that hits the polygon, drawn uniformly:
-l(θ) is the polygon's shadow in the direction n.
+A line is {z : z·n = p} with a unit normal n = (cos θ, sin θ). The measure dθ dp on lines is, up to a factor, the only one
+that is invariant under translations and rotations. Under it, the lines that hit a convex polygon have a measure equal to
+its perimeter. The paper's "angle θ with density |l(θ)|, position u uniform on l(θ)" (Algorithm 2, line 4) is a uniform
+line among those that hit the polygon; l(θ) is the projection of the polygon on direction n.
 
-A polygon is an array of vertices, one a row, counterclockwise. Two vertices are a segment, one is a point: the lines
-are the same, and so is the code, with a segment's perimeter counting it there and back.
+A polygon is an array of vertices, one per row, in counterclockwise order. Two vertices are a segment, one vertex is a
+point. The code is the same for them; the perimeter of a segment is twice its length.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Line(NamedTuple):
 
 
 def find_hull(points: np.ndarray) -> np.ndarray:
-    """The convex hull of points in the plane (Algorithm 5, line 3). Its vertices are among the points.
+    """Return the convex hull of points in the plane (Algorithm 5, line 3).
 
     >>> find_hull(np.array([[0, 0], [4, 0], [1, 1], [0, 3]])).tolist()
     [[0, 0], [4, 0], [0, 3]]
@@ -36,48 +36,48 @@ def find_hull(points: np.ndarray) -> np.ndarray:
         corners = ConvexHull(points).vertices if len(points) > 2 else None
     except QhullError:
         corners = None
-    if corners is None:  # too few points, or all on one line
+    if corners is None:  # too few points, or all of them collinear
         one = points[np.argmax(np.linalg.norm(points - points[0], axis=1))]
         other = points[np.argmax(np.linalg.norm(points - one, axis=1))]
         return np.stack([one, other]) if (one != other).any() else one[None]
-    first = np.argmin(corners)  # so that nothing depends on where Qhull starts
+    first = np.argmin(corners)  # makes the result independent of where Qhull starts
     return points[np.concatenate([corners[first:], corners[:first]])]
 
 
-def edges(polygon: np.ndarray) -> np.ndarray:
-    """From each vertex to the next. A segment has two, there and back; a point has one, of length 0."""
+def find_edges(polygon: np.ndarray) -> np.ndarray:
+    """Return the vectors from each vertex to the next: two for a segment, a zero vector for a point."""
     return np.concatenate([polygon[1:], polygon[:1]]) - polygon
 
 
 def perimeter(polygon: np.ndarray) -> float:
-    """L(□), how much the lines weigh that hit the polygon.
+    """Return L(□), the perimeter, which is the measure of the lines that hit the polygon.
 
     >>> float(perimeter(np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 3.0]])))
     12.0
     """
-    return np.linalg.norm(edges(polygon), axis=1).sum()
+    return np.linalg.norm(find_edges(polygon), axis=1).sum()
 
 
 def draw_line(polygon: np.ndarray, rng: np.random.Generator) -> Line:
-    """A uniform line among those that hit the polygon (Algorithm 2, line 4; Algorithm 5, line 8).
+    """Draw a uniform line among those that hit the polygon (Algorithm 2, line 4; Algorithm 5, line 8).
 
-    The shadow's length is |l(θ)| = ½ Σ |e·n| over the edges e. So the angle is drawn without rejection: an edge with
-    probability proportional to its length, then an angle to it with density |cos|.
+    The length of the projection is |l(θ)| = ½ Σ |e·n| over the edges e. The angle can therefore be drawn without
+    rejection: draw an edge with probability proportional to its length, then an angle to it with density ∝ |cos|.
     """
-    edge = edges(polygon)
+    edge = find_edges(polygon)
     lengths = np.linalg.norm(edge, axis=1)
     e = edge[rng.choice(len(edge), p=lengths / lengths.sum())]
     angle = np.arctan2(e[1], e[0]) + np.arcsin(rng.uniform(-1, 1))
     normal = np.array([np.cos(angle), np.sin(angle)])
-    shadow = polygon @ normal
-    return Line(normal, rng.uniform(shadow.min(), shadow.max()))
+    projection = polygon @ normal
+    return Line(normal, rng.uniform(projection.min(), projection.max()))
 
 
 class Gap(NamedTuple):
-    """The lines that hit one polygon and miss another inside it, by the angle of the normal that points outwards.
+    """The lines that hit one polygon and miss another inside it, by the angle of their outward normal n.
 
-    For angles in arc k, from ``start[k]`` to ``end[k]``, the outer polygon's farthest vertex is ``far[k]``, the inner
-    one's is ``near[k]``, and the offsets of the lines fill the interval from ``near[k] @ n`` to ``far[k] @ n``.
+    For angles in arc k, from ``start[k]`` to ``end[k]``, the farthest vertex in direction n is ``far[k]`` for the outer
+    polygon and ``near[k]`` for the inner one; the offsets of the lines range from ``near[k] @ n`` to ``far[k] @ n``.
     """
 
     start: np.ndarray
@@ -86,7 +86,7 @@ class Gap(NamedTuple):
     far: np.ndarray
 
     def sines(self) -> tuple[np.ndarray, np.ndarray]:
-        """For each arc, the sines of its ends' angles from ``far - near``, between -1 and 1."""
+        """Return the sines of the angles between ``far - near`` and the two ends of each arc."""
         reach = self.far - self.near
         direction = np.arctan2(reach[:, 1], reach[:, 0])
         middle = (self.start + self.end) / 2
@@ -96,19 +96,19 @@ class Gap(NamedTuple):
         return np.sin(low), np.sin(high)
 
     def weights(self) -> np.ndarray:
-        """How much the lines of each arc weigh: the integral of |far - near| cos(angle) over it."""
+        """Return the measure of the lines of each arc, the integral of |far - near| cos(angle) over it."""
         low, high = self.sines()
         return np.linalg.norm(self.far - self.near, axis=1) * (high - low)
 
 
 def find_gap(outer: np.ndarray, inner: np.ndarray) -> Gap:
-    """The lines that hit ``outer`` and miss ``inner``, which must lie in it. Together they weigh L(outer) - L(inner).
+    """Find the lines that hit ``outer`` and miss ``inner``, which must lie in it; their measure is L(outer) - L(inner).
 
-    The farthest vertex changes only where the normal passes that of an edge, so the normals of all edges are the ends
-    of the arcs. Where ``outer`` is ``inner`` and one point x more, only the arcs between the two tangents from x have
-    weight: there ``far`` is x, and ``near`` goes through the vertices of ``inner`` that x sees.
+    The farthest vertex changes only where the normal passes the normal of an edge, so the arcs end at the normals of all
+    edges. If ``outer`` is the hull of ``inner`` and one more point x, only the arcs between the two tangents from x have
+    positive measure: there ``far`` is x, and ``near`` runs through the vertices of ``inner`` visible from x.
     """
-    edge = np.concatenate([edges(outer), edges(inner)])
+    edge = np.concatenate([find_edges(outer), find_edges(inner)])
     edge = edge[(edge != 0).any(axis=1)]
     start = np.sort(np.arctan2(-edge[:, 0], edge[:, 1]))
     if len(start) == 0:
@@ -120,10 +120,11 @@ def find_gap(outer: np.ndarray, inner: np.ndarray) -> Gap:
 
 
 def draw_line_in_gap(gap: Gap, rng: np.random.Generator) -> Line:
-    """A uniform line among those that hit the outer polygon and miss the inner one (Algorithm 6, lines 2-3).
+    """Draw a uniform line among those that hit the outer polygon and miss the inner one (Algorithm 6, lines 2-3).
 
-    Exact and without rejection. Line 2 asks for an angle with density |l'(θ)| - |l(θ)|. In an arc this is |far - near|
-    cos(angle from far - near): so the arc is drawn by its weight, and in it the sine of that angle is uniform.
+    This is exact and needs no rejection. Line 2 asks for an angle with density ∝ |l'(θ)| - |l(θ)|, which within an arc is
+    |far - near| cos(angle to far - near). So an arc is drawn with probability proportional to its measure, and the sine
+    of the angle is uniform within it.
     """
     weights = gap.weights()
     k = rng.choice(len(weights), p=weights / weights.sum())

@@ -1,4 +1,4 @@
-"""Convex polytopes by their vertices, in any dimension, and how a cut parts them."""
+"""Convex polytopes in any dimension, given by their vertices, and how a cut splits them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from .hulls import Cut
 
 @dataclass(frozen=True, eq=False)
 class Polytope:
-    """A convex polytope in d ≥ 2 dimensions. Make one with `make_polytope` or `make_box`.
+    """A convex polytope in d ≥ 2 dimensions. Create it with `make_polytope` or `make_box`.
 
     Attributes
     ----------
     vertices : ndarray of shape (n, d)
     facets : ndarray of bool of shape (n, n_facets)
-        Which vertices lie on which facets. This is all that clipping needs to know: two vertices are joined by an edge
-        if no third one lies on all the facets that they share. So no coordinate is ever compared with another after
-        the first polytope is made, and thin slivers are cut as exactly as cubes.
+        Which vertices lie on which facets. Clipping needs nothing else: two vertices are joined by an edge if no third
+        one lies on all facets that they share. Coordinates are compared only when the first polytope is made, so thin
+        slivers are split as exactly as cubes.
     """
 
     vertices: np.ndarray
@@ -30,15 +30,16 @@ class Polytope:
 
     @property
     def diameter(self) -> float:
-        """The largest distance between two points of it."""
+        """The largest distance between two points."""
         return float(pdist(self.vertices).max())
 
     @property
     def volume(self) -> float:
+        """The volume; in two dimensions, the area."""
         return float(ConvexHull(self.vertices).volume)
 
     def faces(self) -> list[np.ndarray]:
-        """The polygons that bound it in three dimensions, or the one that it is in two; their vertices in order."""
+        """Return the bounding polygons in three dimensions, or the polygon itself in two, with vertices in order."""
         d = self.vertices.shape[1]
         if d == 2:
             return [order_polygon(self.vertices)]
@@ -47,19 +48,20 @@ class Polytope:
         raise ValueError(f"faces are polygons in two and three dimensions only, this polytope has {d}")
 
     def is_crossed(self, cut: Cut) -> bool:
-        """Does the cut part the vertices?"""
+        """Return whether there are vertices on both sides of the cut."""
         right = cut.goes_right(self.vertices)
         return bool(right.any() and not right.all())
 
     def split(self, cut: Cut) -> tuple[Polytope, Polytope, np.ndarray]:
-        """The parts left and right of a cut that crosses it, and the vertices of the section between them.
+        """Return the polytopes to the left and right of a cut that crosses this one, and the vertices of the section.
 
-        Each part has the vertices on its side and the section's, one where the cut meets each edge that it crosses.
+        The section has one vertex on each edge that the cut crosses; both polytopes have these and the vertices on their
+        side.
         """
         heights = cut.heights(self.vertices)
         right = heights > 0
         if right.all() or not right.any():
-            raise ValueError("this cut does not cross the polytope; ask is_crossed first")
+            raise ValueError("this cut does not cross the polytope; check with is_crossed first")
         v, w = (side.ravel() for side in np.meshgrid(np.flatnonzero(~right), np.flatnonzero(right)))
         shared = self.facets[v] & self.facets[w]
         on_all_shared = shared.astype(int) @ self.facets.T == shared.sum(axis=1)[:, None]
@@ -67,9 +69,9 @@ class Polytope:
         v, w, shared = v[is_edge], w[is_edge], shared[is_edge]
         along = (heights[v] / (heights[v] - heights[w]))[:, None]
         section = (1 - along) * self.vertices[v] + along * self.vertices[w]
-        return self._part(~right, section, shared), self._part(right, section, shared), section
+        return self._clip(~right, section, shared), self._clip(right, section, shared), section
 
-    def _part(self, kept: np.ndarray, section: np.ndarray, shared: np.ndarray) -> Polytope:
+    def _clip(self, kept: np.ndarray, section: np.ndarray, shared: np.ndarray) -> Polytope:
         vertices = np.vstack([self.vertices[kept], section])
         facets = np.vstack([self.facets[kept], shared])
         on_cut = np.arange(len(vertices)) >= kept.sum()
@@ -77,7 +79,7 @@ class Polytope:
 
 
 def make_polytope(points: np.ndarray) -> Polytope:
-    """The convex hull of points that span all d dimensions.
+    """Return the convex hull of points that span all d dimensions.
 
     >>> triangle = make_polytope(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))
     >>> triangle.volume, triangle.facets.shape
@@ -91,7 +93,9 @@ def make_polytope(points: np.ndarray) -> Polytope:
     try:
         hull = ConvexHull(points)
     except QhullError as error:
-        raise ValueError(f"{len(points)} points do not span {points.shape[1]} dimensions, or only just") from error
+        raise ValueError(
+            f"{len(points)} points do not span {points.shape[1]} dimensions, or only up to rounding"
+        ) from error
     vertices = points[np.sort(hull.vertices)]
     beyond = vertices @ hull.equations[:, :-1].T + hull.equations[:, -1]
     on = np.abs(beyond) <= 1e-10 * np.ptp(vertices, axis=0).max()
@@ -99,7 +103,7 @@ def make_polytope(points: np.ndarray) -> Polytope:
 
 
 def make_box(low: np.ndarray, high: np.ndarray) -> Polytope:
-    """The box between two corners.
+    """Return the box between two opposite corners.
 
     >>> cube = make_box(np.zeros(3), np.ones(3))
     >>> len(cube.vertices), cube.facets.shape[1], len(cube.faces()[0])
@@ -113,7 +117,7 @@ def make_box(low: np.ndarray, high: np.ndarray) -> Polytope:
 
 
 def order_polygon(points: np.ndarray) -> np.ndarray:
-    """The vertices of a convex polygon in order around it, whatever the dimension it lies in; a segment as it is."""
+    """Sort the vertices of a convex polygon, in a space of any dimension, around its centre; a segment stays as it is."""
     centred = points - points.mean(axis=0)
     axes = np.linalg.svd(centred, full_matrices=False)[2][:2]
     if len(points) < 3:

@@ -1,4 +1,4 @@
-"""The BSP-Tree process on a convex polytope (Algorithms 1 and 2), and what Theorem 1 and Lemma 1 ask of it."""
+"""The BSP-Tree process on a convex polytope (Algorithms 1 and 2), its restriction (Theorem 1) and slices (Lemma 1)."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from .polytopes import Polytope
 
 @dataclass(eq=False)
 class Block:
-    """A block □ of the partition, with its cut and the two blocks it is cut into: the paper's {□, C, B', B''}.
+    """A block □ of a partition, with its cut and its two children: the paper's {□, C, B', B''}.
 
     Attributes
     ----------
     polytope : Polytope
-    born : float
-        When it was made: its parent's cut's time, or 0.
+    birth_time : float
+        The time of the parent's cut; 0 for the root.
     parent : Block or None
     cut : Cut or None
-        None if the block is not cut before the budget is spent.
+        None if the block is not cut within the budget.
     section : ndarray of shape (k, d) or None
-        The part of the cut that lies in the block, by its vertices: the ends of a segment in two dimensions; in three,
-        a polygon, which `bspforest.reference.order_polygon` puts in order.
+        The vertices of the intersection of the cut with the block: the ends of a segment in two dimensions, an
+        unordered polygon in three (see `bspforest.reference.order_polygon`).
     children : tuple of Block
-        The parts left and right of the cut; empty if there is none.
+        The blocks to the left and right of the cut; empty if there is no cut.
     """
 
     polytope: Polytope
-    born: float = 0.0
+    birth_time: float = 0.0
     parent: Block | None = None
     cut: Cut | None = None
     section: np.ndarray | None = None
     children: tuple[Block, ...] = ()
 
     def walk(self) -> Iterator[Block]:
-        """This block and all blocks in it, each before its parts, the left ones first."""
+        """Iterate over this block and its descendants in preorder, left before right."""
         stack = [self]
         while stack:
             block = stack.pop()
@@ -46,15 +46,17 @@ class Block:
             stack += block.children[::-1]
 
     def cut_blocks(self) -> list[Block]:
-        """The blocks that are cut, in the order of time."""
-        return sorted((block for block in self.walk() if block.children), key=lambda block: block.children[0].born)
+        """Return the blocks that have a cut, in order of the time of the cut."""
+        return sorted(
+            (block for block in self.walk() if block.children), key=lambda block: block.children[0].birth_time
+        )
 
     def leaves(self, time: float = np.inf) -> list[Block]:
-        """The blocks that are not cut: together, the partition. With a ``time``, as it was then."""
-        return [b for b in self.walk() if b.born <= time and (b.cut is None or b.cut.time > time)]
+        """Return the blocks without a cut, which form the partition; with ``time``, the partition as of that time."""
+        return [b for b in self.walk() if b.birth_time <= time and (b.cut is None or b.cut.time > time)]
 
     def find(self, x: np.ndarray) -> Block:
-        """The block of the partition that holds the point x."""
+        """Return the block of the partition that contains the point x."""
         block = self
         while block.cut is not None:
             block = block.children[int(block.cut.goes_right(x))]
@@ -62,16 +64,21 @@ class Block:
 
 
 def draw_partition(domain: Polytope, budget: float, random_state=None, *, shape: Callable = PairHulls) -> Block:
-    """Algorithm 1, BSP(□, τ): a realisation of the process, as the block that is the whole domain.
+    """Draw a realisation of the process (Algorithm 1, BSP(□, τ)) and return the root block.
 
     Parameters
     ----------
     domain : Polytope
     budget : float
-        The paper's τ. A square of side 1 is cut 2τ + πτ²/4 times in the mean.
+        The paper's τ. The expected number of cuts of the unit square is 2τ + πτ²/4.
     random_state : int, numpy.random.Generator or None
     shape : {PairHulls, Box}
-        Oblique cuts, or those of a Mondrian process.
+        PairHulls for oblique cuts, Box for a Mondrian process.
+
+    Returns
+    -------
+    Block
+        The whole domain, with its cut and its children.
 
     Examples
     --------
@@ -93,25 +100,25 @@ def draw_partition(domain: Polytope, budget: float, random_state=None, *, shape:
 
 
 def cut_block(block: Block, budget: float, rng: np.random.Generator, shape: Callable = PairHulls) -> None:
-    """Algorithm 2, BlockCut(□, τ): cut the block, and its parts, until the budget is spent."""
+    """Cut the block and its children until the budget is spent (Algorithm 2, BlockCut(□, τ))."""
     hulls = shape(block.polytope.vertices)
-    time = block.born + rng.exponential() / hulls.rate()  # line 1
+    time = block.birth_time + rng.exponential() / hulls.rate()  # line 1
     if time >= budget:  # lines 2, 8-9
         return
-    part_block(block, hulls.draw_cut(time, rng))  # lines 3-5
-    for part in block.children:  # line 6
-        cut_block(part, budget, rng, shape)
+    split_block(block, hulls.draw_cut(time, rng))  # lines 3-5
+    for child in block.children:  # line 6
+        cut_block(child, budget, rng, shape)
 
 
-def part_block(block: Block, cut: Cut) -> None:
-    """Cut the block in two (Algorithm 2, line 5)."""
+def split_block(block: Block, cut: Cut) -> None:
+    """Split the block in two (Algorithm 2, line 5)."""
     left, right, block.section = block.polytope.split(cut)
     block.cut = cut
     block.children = (Block(left, cut.time, block), Block(right, cut.time, block))
 
 
 def restrict(block: Block, domain: Polytope) -> Block:
-    """The restriction of a partition to a convex set inside it (Theorem 1): cuts that miss it are left out."""
+    """Restrict a partition to a convex set inside its domain (Theorem 1), dropping the cuts that miss the set."""
     root = Block(domain)
     _restrict(block, root)
     return root
@@ -121,22 +128,22 @@ def _restrict(block: Block, inner: Block) -> None:
     if block.cut is None:
         return
     if inner.polytope.is_crossed(block.cut):
-        part_block(inner, block.cut)
-        for whole, part in zip(block.children, inner.children, strict=True):
-            _restrict(whole, part)
+        split_block(inner, block.cut)
+        for child, inner_child in zip(block.children, inner.children, strict=True):
+            _restrict(child, inner_child)
     else:
         right = block.cut.goes_right(inner.polytope.vertices[0])
         _restrict(block.children[int(right)], inner)
 
 
 def slice_line(block: Block, start: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Where the segment from ``start`` to ``end`` meets the cuts, in parts of its length, sorted (Lemma 1).
+    """Return where the segment from ``start`` to ``end`` meets the cuts, as sorted fractions of its length (Lemma 1).
 
-    The number of these points is Poisson with mean τ Σ |v_(i,j)| over pairs of dimensions, v = end - start and v_(i,j)
-    its shadow in dimensions i and j; given their number, they are uniform. In two dimensions the sum is |v|: the
-    paper's 2τ a unit of length, halved as all rates are. In more dimensions it depends on the direction, which the
-    paper's Lemma 1 leaves out: in three, a unit of length along an axis is met by 2τ cuts, one along the cube's
-    diagonal by √6 τ.
+    Let v = end - start, and v_(i,j) its projection on dimensions i and j. The number of intersections is Poisson with
+    mean τ Σ |v_(i,j)| over pairs of dimensions; given their number, they are uniform. In two dimensions the sum is |v|,
+    which is the paper's 2τ per unit of length, halved like all rates. In more dimensions it depends on the direction,
+    which the paper's Lemma 1 omits: in three dimensions the mean per unit of length is 2τ along an axis and √6 τ along
+    the diagonal of the cube.
 
     >>> from bspforest.reference import draw_partition, make_box
     >>> square = draw_partition(make_box([0, 0], [1, 1]), 2.0, random_state=1)

@@ -1,4 +1,4 @@
-"""Online BSP trees on data (Algorithms 3, 4 and 5), with real convex hulls in every pair of dimensions."""
+"""Online BSP trees on data (Algorithms 3, 4 and 5), with explicit convex hulls in all pairs of dimensions."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Node:
     Attributes
     ----------
     points : ndarray of shape (n, d)
-        The rows that came to it, oldest first.
+        The rows in the node, oldest first.
     hulls : PairHulls or Box
-        The paper's ◇, around these rows.
+        The paper's ◇, the hulls of these rows.
     cut : Cut or None
-        Of a leaf, the cut that it will have once the budget reaches its time: its *pending* cut. None if the leaf has
-        too few rows to be cut, or only copies of one.
+        For a leaf, its *pending* cut, which is applied once the budget reaches its time. None if the leaf has too few
+        rows to be cut, or only identical ones.
     children : tuple of Node
-        Left and right of the cut; empty for a leaf.
+        The nodes to the left and right of the cut; empty for a leaf.
     """
 
     points: np.ndarray
@@ -34,7 +34,7 @@ class Node:
     children: tuple[Node, ...] = ()
 
     def walk(self) -> Iterator[Node]:
-        """This node and all below it, each before its children, the left ones first."""
+        """Iterate over this node and its descendants in preorder, left before right."""
         stack = [self]
         while stack:
             node = stack.pop()
@@ -42,10 +42,11 @@ class Node:
             stack += node.children[::-1]
 
     def leaves(self) -> list[Node]:
+        """Return the leaves of the subtree, from left to right."""
         return [node for node in self.walk() if not node.children]
 
     def find(self, x: np.ndarray) -> Node:
-        """The leaf that the point x falls into."""
+        """Return the leaf that the point x falls into."""
         node = self
         while node.cut is not None and node.children:
             node = node.children[int(node.cut.goes_right(x))]
@@ -53,29 +54,29 @@ class Node:
 
 
 class Tree:
-    """One tree of an online BSP forest, as the paper writes it.
+    """One tree of an online BSP forest, as described in the paper.
 
     Parameters
     ----------
     budget : float or callable
-        The paper's τ_n: a number, or a function of the number of rows that does not decrease.
+        The paper's τ_n: a number, or a nondecreasing function of the number of rows.
     min_samples_split : int, default=4
         A node with fewer rows is not cut (Algorithm 4, line 2, "≤ 3 datapoints").
     refinement : {"exact", "redraw"}, default="exact"
         What happens to a leaf when a row arrives in it.
 
-        ``"redraw"`` is Algorithm 4 as it is printed: line 5 sends the leaf to HullCut, which draws the cost of its next
-        cut anew, from the time its parent was cut. The leaf has survived until τ already; with each arrival it must
-        survive the same time once more. So the tree depends on the order of the rows, and has far more leaves than the
-        law that the paper's theorems are about, which is what HullCut makes of all rows at once. Leaves where no row
-        arrives are not refined at all as τ grows.
+        ``"redraw"`` is Algorithm 4 as printed. Line 5 passes the leaf to HullCut, which redraws the cost of its next cut,
+        starting from the time of its parent's cut. The leaf has already survived until τ, but with each arrival it must
+        survive the same time again. As a result the tree depends on the order of the rows and has far more leaves than
+        under the law of the paper's theorems, which is the law of HullCut on all rows at once. Leaves in which no row
+        arrives are never refined as τ increases.
 
-        ``"exact"`` is the correction that makes the paper's claim true, that online trees have the law of a tree grown
-        on all the data. The next cut of a leaf is drawn once and kept, *pending*, until the budget reaches it; a row
-        that arrives in the leaf may bring an earlier one, by the same lines 7 to 10 as in any other node.
+        ``"exact"`` is a correction under which the paper's claim holds: online trees have the law of a tree grown on all
+        the data. The next cut of a leaf is drawn once and kept *pending* until the budget reaches it. A row that arrives
+        in the leaf may bring an earlier cut, by lines 7 to 10 as in any other node.
 
-        In numbers: uniform rows in the unit square, τ_n = n^(1/4), the number of leaves, one row at a time and in a
-        batch, mean and standard error of 100 trees:
+        The table shows the number of leaves (mean and standard error over 100 trees) for uniform rows in the unit square
+        and τ_n = n^(1/4), learned online with ``"exact"``, in a batch, and online with ``"redraw"``:
 
         ====  ==========  ==========  ==========
         rows  exact       batch       redraw
@@ -85,7 +86,7 @@ class Tree:
         ====  ==========  ==========  ==========
 
     shape : {PairHulls, Box}
-        Oblique cuts, or those of a Mondrian tree.
+        PairHulls for oblique cuts, Box for a Mondrian tree.
     random_state : int, numpy.random.Generator or None
 
     Attributes
@@ -129,7 +130,7 @@ class Tree:
 
     def learn(self, x: np.ndarray) -> None:
         """Learn one row (Algorithm 3, line 3)."""
-        x = _check(x, "d" if self.root is None else str(self.root.points.shape[1]))
+        x = _check_array(x, "d" if self.root is None else str(self.root.points.shape[1]))
         self._set_tau(1 if self.root is None else len(self.root.points) + 1)
         if self.root is None:
             self.root = Node(x[None], self.shape(x[None]))
@@ -139,19 +140,19 @@ class Tree:
             self.refine()
 
     def build(self, X: np.ndarray) -> Self:
-        """Forget everything and learn these rows at once (Algorithm 5 from the root)."""
+        """Replace the tree by one grown on these rows at once (Algorithm 5 from the root)."""
         if self.refinement == "redraw":
             raise ValueError(
-                'refinement="redraw" has no batch form: its trees depend on the order of the rows; use learn'
+                'build needs refinement="exact": with "redraw" trees depend on the order of the rows; use learn'
             )
-        X = _check(X, "n, d")
+        X = _check_array(X, "n, d")
         self.tau = 0.0
         self._set_tau(len(X))
         self.root = self.cut_hull(X, 0.0)
         return self
 
     def extend(self, node: Node, x: np.ndarray, start: float) -> Node:
-        """Algorithm 4, cBSP(V, x, τ): the node with the row x in it; ``start`` is when its parent was cut."""
+        """Add the row x to a node whose parent was cut at time ``start`` (Algorithm 4, cBSP(V, x, τ)), and return the node."""
         points = np.vstack([node.points, x])
         hulls = node.hulls.extended(x)  # line 1
         if len(points) < self.min_samples_split:  # lines 2-3
@@ -162,7 +163,7 @@ class Tree:
         if time < node.cut.time:  # line 8
             cut = hulls.draw_cut_beyond(node.hulls, time, self.rng)  # line 9
             above = Node(points, hulls, cut)
-            if time < self.tau:  # line 10; if not, the node is a leaf, and this is its pending cut from now on
+            if time < self.tau:  # line 10; otherwise the node is a leaf, and this becomes its pending cut
                 alone = Node(x[None], self.shape(x[None]))
                 above.children = (node, alone) if cut.goes_right(x) else (alone, node)
             return above
@@ -174,24 +175,24 @@ class Tree:
         return node
 
     def cut_hull(self, points: np.ndarray, start: float) -> Node:
-        """Algorithm 5, HullCut(◇, τ): a subtree of these rows, the first cut coming after ``start``."""
+        """Grow a subtree on these rows with cuts after time ``start`` (Algorithm 5, HullCut(◇, τ))."""
         node = Node(points, self.shape(points))  # lines 1-4
         if len(points) < self.min_samples_split:
             return node
         time = self._draw_time(start, node.hulls.rate())  # line 5
         if time < np.inf:
-            node.cut = self._draw_cut(node, time)  # lines 7-8; pending if line 6 says no
+            node.cut = self._draw_cut(node, time)  # lines 7-8; pending if the test in line 6 fails
             if time < self.tau:  # line 6
-                self._part(node, node.cut)  # lines 9-10
+                self._split(node, node.cut)  # lines 9-10
         return node
 
     def refine(self) -> None:
-        """Carry out the pending cuts that the budget has reached: what line 5 of Algorithm 4 should have done."""
+        """Apply the pending cuts that the budget has reached, the correction to line 5 of Algorithm 4."""
         for leaf in self.root.leaves() if self.root is not None else ():
             if leaf.cut is not None and leaf.cut.time < self.tau:
-                self._part(leaf, leaf.cut)
+                self._split(leaf, leaf.cut)
 
-    def _part(self, node: Node, cut: Cut) -> None:
+    def _split(self, node: Node, cut: Cut) -> None:
         right = cut.goes_right(node.points)
         node.children = tuple(self.cut_hull(node.points[side], cut.time) for side in (~right, right))
 
@@ -199,7 +200,7 @@ class Tree:
         return start + self.rng.exponential() / rate if rate > 0 else np.inf
 
     def _draw_cut(self, node: Node, time: float) -> Cut:
-        while True:  # once, but for rows so close that rounding may put them on one side
+        while True:  # repeats only if rounding puts rows that are very close on the same side
             cut = node.hulls.draw_cut(time, self.rng)
             right = cut.goes_right(node.points)
             if right.any() and not right.all():
@@ -212,8 +213,8 @@ class Tree:
         self.tau = tau
 
 
-def _check(x: np.ndarray, shape: str) -> np.ndarray:
-    """``x`` as an array of the shape "d", "n, d" or "3"; an error if it is not."""
+def _check_array(x: np.ndarray, shape: str) -> np.ndarray:
+    """Return ``x`` as an array, or raise an error if its shape is not "d", "n, d" or a given number of entries."""
     x = np.asarray(x, dtype=float)
     if x.ndim != len(shape.split(",")) or x.size == 0 or (shape.isdigit() and len(x) != int(shape)):
         raise ValueError(f"expected an array of shape ({shape}), got shape {x.shape}")
@@ -225,7 +226,7 @@ def _check(x: np.ndarray, shape: str) -> np.ndarray:
 def grow_forest(
     X: np.ndarray, budget: float | Callable[[int], float], n_trees: int, random_state=None, **kw
 ) -> list[Tree]:
-    """Algorithm 3, oBSP(x_1:N, τ_1:N): trees that learned the rows of X one by one. Other arguments as for `Tree`.
+    """Grow trees from the rows of X one by one (Algorithm 3, oBSP(x_1:N, τ_1:N)). Other arguments are those of `Tree`.
 
     >>> forest = grow_forest(np.random.default_rng(0).random((20, 3)), 1.0, n_trees=5, random_state=0)
     >>> [len(tree.root.leaves()) for tree in forest]
