@@ -1,4 +1,4 @@
-"""Loaders: files of one's own, what OpenML gives, errors; the simulated sets."""
+"""Test the loaders with local files and OpenML, their errors, and the simulated datasets."""
 
 from __future__ import annotations
 
@@ -13,52 +13,52 @@ from bspforest import datasets
 
 
 @pytest.fixture
-def nowhere(monkeypatch, tmp_path):
-    """No datasets on this machine, and an OpenML that refuses to be reached."""
-    monkeypatch.delenv(datasets.VARIABLE, raising=False)
+def no_datasets(monkeypatch, tmp_path):
+    """Hide local datasets and make OpenML unreachable."""
+    monkeypatch.delenv(datasets.DATA_VARIABLE, raising=False)
     monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path))
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
 
 
-def write(folder, name="dna.npz", n=12, d=180, **other):
+def write_archive(folder, name="dna.npz", n=12, d=180, **other):
     arrays = {"X": np.arange(n * d).reshape(n, d) % 7, "y": np.arange(n) % 3, **other}
     np.savez(folder / name, **{k: v for k, v in arrays.items() if v is not None})
 
 
-def test_reads_a_file_of_ones_own(tmp_path, monkeypatch):
-    write(tmp_path, n_train=8, class_names=np.array(["ei", "ie", "n"]), origin="made up")
+def test_load_from_a_local_file(tmp_path, monkeypatch):
+    write_archive(tmp_path, n_train=8, class_names=np.array(["ei", "ie", "n"]), origin="made up")
     data = datasets.load_dna(data_home=tmp_path)
     assert data.data.shape == (12, 180) and data.data.dtype == np.float64
     assert data.n_train == 8 and data.target_names == ["ei", "ie", "n"] and "made up" in data.DESCR
-    monkeypatch.setenv(datasets.VARIABLE, str(tmp_path))
+    monkeypatch.setenv(datasets.DATA_VARIABLE, str(tmp_path))
     X, y = datasets.load_dna(return_X_y=True)
     assert np.array_equal(X, data.data) and np.array_equal(y, data.target)
 
 
-def test_a_given_folder_comes_before_the_variable(tmp_path, monkeypatch):
+def test_data_home_takes_precedence_over_the_variable(tmp_path, monkeypatch):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
-    write(tmp_path / "a", n=5)
-    write(tmp_path / "b", n=9)
-    monkeypatch.setenv(datasets.VARIABLE, str(tmp_path / "a"))
+    write_archive(tmp_path / "a", n=5)
+    write_archive(tmp_path / "b", n=9)
+    monkeypatch.setenv(datasets.DATA_VARIABLE, str(tmp_path / "a"))
     assert len(datasets.load_dna(data_home=tmp_path / "b").data) == 9
 
 
 @pytest.mark.parametrize(
-    ("arrays", "said"),
+    ("arrays", "message"),
     [
         ({"y": None}, "no array 'y'"),
         ({"X": np.zeros((12, 5))}, r"180 columns.*\(12, 5\)"),
         ({"y": np.zeros(3)}, r"\(3,\)"),
     ],
 )
-def test_a_file_with_other_contents_is_refused(tmp_path, arrays, said):
-    write(tmp_path, **arrays)
-    with pytest.raises(ValueError, match=said):
+def test_a_file_with_wrong_contents_is_rejected(tmp_path, arrays, message):
+    write_archive(tmp_path, **arrays)
+    with pytest.raises(ValueError, match=message):
         datasets.load_dna(data_home=tmp_path)
 
 
-def test_errors_say_what_to_put_where(tmp_path, nowhere):
+def test_missing_files_are_explained(tmp_path, no_datasets):
     with pytest.raises(FileNotFoundError, match=rf"airline2008_jan_apr.npz in {tmp_path}.*rows × 8.*arrival delay"):
         datasets.load_airline(data_home=tmp_path)
     with pytest.raises(FileNotFoundError, match=r"data_home or in the variable BSPFOREST_DATA.*price paid"):
@@ -68,46 +68,45 @@ def test_errors_say_what_to_put_where(tmp_path, nowhere):
 
 
 @pytest.mark.filterwarnings("ignore:A network error")
-def test_an_unreachable_openml_is_named(nowhere):
-    with pytest.raises(OSError, match=r"usps.*OpenML \(data set 41082\) could not be reached.*usps.npz"):
+def test_unreachable_openml(no_datasets):
+    with pytest.raises(OSError, match=r"usps.*OpenML \(dataset 41082\) could not be reached.*usps.npz"):
         datasets.load_usps()
 
 
-def give(monkeypatch, X, y):
-    """Let OpenML answer with these rows."""
+def mock_openml(monkeypatch, X, y):
+    """Make OpenML return these rows."""
     names = [f"v{k}" for k in range(X.shape[1])]
     answer = Bunch(data=X, target=y, feature_names=names)
     monkeypatch.setattr(sklearn.datasets, "fetch_openml", lambda **_: answer)
 
 
-def test_classes_of_openml_are_in_order(monkeypatch, nowhere):
+def test_numeric_classes_of_openml_are_sorted_by_value(monkeypatch, no_datasets):
     y = np.array([str(1 + k % 10) for k in range(40)], dtype=object)
-    give(monkeypatch, np.zeros((40, 256)), y)
+    mock_openml(monkeypatch, np.zeros((40, 256)), y)
     data = datasets.load_usps()
     assert data.target_names == [str(k) for k in range(1, 11)]  # "10" after "9"
     assert np.array_equal(data.target, np.arange(40) % 10)
     assert data.n_train is None  # not the official rows
-    give(monkeypatch, np.zeros((40, 3)), y)
-    with pytest.raises(ValueError, match="3 features where 256"):
+    mock_openml(monkeypatch, np.zeros((40, 3)), y)
+    with pytest.raises(ValueError, match="expected 256 features, OpenML returned 3"):
         datasets.load_usps()
 
 
-# The data sets are not ours to ship: whoever has them names their folder, and then these run.
-# The datasets are not part of the project: who has them says where.
-@pytest.mark.skipif(datasets.VARIABLE not in os.environ, reason="no datasets: BSPFOREST_DATA is not set")
+# The datasets cannot be redistributed, so this test needs local copies.
+@pytest.mark.skipif(datasets.DATA_VARIABLE not in os.environ, reason="no datasets: BSPFOREST_DATA is not set")
 @pytest.mark.parametrize("name", ["satimage", "letter", "dna", "usps"])
-def test_the_official_order_is_recognised(monkeypatch, name):
+def test_official_order_is_recognised(monkeypatch, name):
     load = getattr(datasets, f"load_{name}")
-    held = load()
-    called = np.array([f"class {k}" for k in held.target], dtype=object)
-    monkeypatch.delenv(datasets.VARIABLE)
-    give(monkeypatch, held.data, called)
-    assert load().n_train == held.n_train
-    give(monkeypatch, held.data[::-1], called[::-1])
+    local = load()
+    names = np.array([f"class {k}" for k in local.target], dtype=object)
+    monkeypatch.delenv(datasets.DATA_VARIABLE)
+    mock_openml(monkeypatch, local.data, names)
+    assert load().n_train == local.n_train
+    mock_openml(monkeypatch, local.data[::-1], names[::-1])
     assert load().n_train is None
 
 
-def test_simulated_sets():
+def test_simulated_datasets():
     X, y, truth = datasets.make_friedman(2000, 7, random_state=1)
     assert X.shape == (2000, 7)
     x = X[3]

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bspforest.datasets import VARIABLE
+from bspforest.datasets import DATA_VARIABLE
 from experiments import airline, classification, cost, efficiency, friedman, page, prices, runner, tuning
 from experiments.__main__ import EXPERIMENTS, main
 from experiments.runner import FULL, QUICK, Job, Run, Scale, Table
@@ -218,7 +218,7 @@ def test_unknown_experiments_are_named(capsys):
 
 # The data sets are not ours to ship: whoever has them names their folder, and then these run.
 # The datasets are not part of the project: who has them says where.
-@pytest.mark.skipif(VARIABLE not in os.environ, reason="no datasets: BSPFOREST_DATA is not set")
+@pytest.mark.skipif(DATA_VARIABLE not in os.environ, reason="no datasets: BSPFOREST_DATA is not set")
 @pytest.mark.parametrize("experiment", [classification, prices, airline])
 def test_a_job_of_each_dataset(tmp_path, experiment):
     run = Run(tmp_path, TINY)
