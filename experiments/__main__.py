@@ -46,7 +46,7 @@ def main(argv: list[str] | None = None) -> int:
     failed = []
     if not options.page_only:
         try:
-            failed = run.do(chosen)
+            failed = run.execute(chosen)
         except KeyboardInterrupt:
             print("\nStopped. The same command goes on from here.", file=sys.stderr)
             return 130

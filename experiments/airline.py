@@ -11,11 +11,22 @@ import numpy as np
 import pandas as pd
 
 from . import drawing, rows, tuning
-from .leaves import against_mondrian
+from .leaves import compare_with_mondrian
 from .memory import PeakMemory
-from .methods import BATCH, METHODS, count_leaves, label_of, make_forest
+from .methods import BATCH, METHODS, count_leaves, get_label, make_forest
 from .runner import Job, Run, Scale
-from .summary import Claim, Section, average, compare, judge, numbers, pivot, shared, show, stand
+from .summary import (
+    Claim,
+    Section,
+    average,
+    compare,
+    format_comparisons,
+    format_mean,
+    format_table,
+    judge,
+    keep_shared_repetitions,
+    make_standings,
+)
 
 NAME = "airline"
 SETTINGS = ("order", "n")
@@ -28,7 +39,7 @@ N_TEST = 100_000
 DAY_OF_MONTH = 6
 
 # Seconds of a fit on two cores, a million rows and trees.
-RATE = {
+MICROSECONDS = {
     "mean": 0.0,
     "mondrian": 0.05,
     "bsp": 0.18,
@@ -66,7 +77,7 @@ def plan(scale: Scale) -> list[Job]:
             method,
             (("order", order), ("n", n)),
             r,
-            cost=scale.trees * 1e-6 * (n * RATE[method] * (n / 1e5) ** 0.15 + N_TEST * 0.2) + 0.3,
+            cost=scale.trees * 1e-6 * (n * MICROSECONDS[method] * (n / 1e5) ** 0.15 + N_TEST * 0.2) + 0.3,
         )
         for order, n in points
         for method in (*FAST, *SLOW)
@@ -79,23 +90,23 @@ def measure(job: Job, run: Run) -> dict[str, Any]:
     if job.method == "mean":
         return describe_error(np.full(N_TEST, split.y.mean()) - split.y_test)
     d = split.X.shape[1]
-    best = tuning.tuned(run, "airline", d, job.method)
+    best = tuning.get_max_features(run, "airline", d, job.method)
     forest = make_forest(
         job.method, classify=False, d=d, trees=run.scale.trees, seed=job.seed, n_jobs=run.n_jobs, max_features=best
     )
     with PeakMemory() as memory:
-        begun = time.perf_counter()
+        started = time.perf_counter()
         forest.fit(split.X, split.y)
-        fitted = time.perf_counter()
+        fitted_at = time.perf_counter()
     said = forest.predict(split.X_test)
-    asked = time.perf_counter()
+    predicted_at = time.perf_counter()
     if (job["order"], job["n"], job.repetition) == ("time", 100_000, 0):
         write_days(job, run, split, said)
     return {
         **describe_error(said - split.y_test),
         "leaves": float(count_leaves(forest)),
-        "fit_s": fitted - begun,
-        "predict_s": asked - fitted,
+        "fit_s": fitted_at - started,
+        "predict_s": predicted_at - fitted_at,
         "peak_mb": memory.peak / 1e6,
     }
 
@@ -149,7 +160,7 @@ def draw(frame: pd.DataFrame, folder: Path) -> list[str]:
     }
     if not tables:
         return []
-    plt = drawing.start()
+    plt = drawing.import_pyplot()
     figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
     some = next(iter(tables.values()))
     ax.plot(some["day"], some["learned"], "ks-", label="learned", markersize=4)
@@ -175,27 +186,29 @@ def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
         part = frame[frame["order"] == order].sort_values("n")
         if order == "shuffled":
             section.add(*describe_permutations(part))
-            part = shared(part, ["n"])
+            part = keep_shared_repetitions(part, ["n"])
         if not part.empty:
-            section.add("", f"{title}, by rows learned:", "", *pivot(part, "rmse", "n", ORDER, digits=2))
+            section.add("", f"{title}, by rows learned:", "", *format_table(part, "rmse", "n", ORDER, digits=2))
     section.add("", "The paper's Table 1:", "", "| | 100K | 400K | 1M |", "|---|---|---|---|")
-    section.add(*(f"| {label_of(m)} | {' | '.join(values.values())} |" for m, values in PAPER.items()))
+    section.add(*(f"| {get_label(m)} | {' | '.join(values.values())} |" for m, values in PAPER.items()))
     section.add(*explain(frame), "", *(f"![delay by day]({{figures}}/{name})" for name in figures))
     section.add(*describe_cost(frame))
     for (n, order), part in frame[frame["order"] != "no calendar"].groupby(["n", "order"], sort=False):
-        section.standings += stand(part, f"airline, {n:,} rows, {order}", "rmse")
+        section.standings += make_standings(part, f"airline, {n:,} rows, {order}", "rmse")
     for order in ("time", "shuffled"):
         part = frame[frame["order"] == order]
         methods = {rule: (method, "rmse") for rule, method in RULES.items()}
-        for rival, rules in against_mondrian(part, methods, ["n"]).items():
+        for rival, rules in compare_with_mondrian(part, methods, ["n"]).items():
             text = f"Airline, {order}: BSP is the best online forest. {rival}"
-            section.claims.append(Claim(text, judge(rules), numbers(rules)))
+            section.claims.append(Claim(text, judge(rules), format_comparisons(rules)))
         batch = {
-            f"{label_of(b)} against BSP {rule}": compare(part, b, method, ["n"], "rmse")
+            f"{get_label(b)} against BSP {rule}": compare(part, b, method, ["n"], "rmse")
             for b in BATCH
             for rule, method in RULES.items()
         }
-        section.claims.append(Claim(f"Airline, {order}: RF and ERT are better than BSP", judge(batch), numbers(batch)))
+        section.claims.append(
+            Claim(f"Airline, {order}: RF and ERT are better than BSP", judge(batch), format_comparisons(batch))
+        )
     return section
 
 
@@ -203,7 +216,7 @@ def describe_permutations(part: pd.DataFrame) -> list[str]:
     """Which repetitions the means over shuffled flights are of, and why; and where no batch forest was run."""
     if part.empty:
         return []
-    counts = shared(part, ["n"]).groupby("n")["repetition"].nunique()
+    counts = keep_shared_repetitions(part, ["n"]).groupby("n")["repetition"].nunique()
     said = ", ".join(f"{counts.get(n, 0)} at {n:,}" for n in part["n"].unique())
     constant = part[(part["method"] == "mean") & (part["n"] == part["n"].min())]["rmse"]
     spread = f": the constant mean's RMSE goes from {constant.min():.1f} to {constant.max():.1f} between them"
@@ -222,7 +235,9 @@ def explain(frame: pd.DataFrame) -> list[str]:
     late = part[part["order"] == "time"]
     if late.empty:
         return []
-    same = pd.concat([part[part["order"] != "shuffled"], shared(part[part["order"] == "shuffled"], ["n"])])
+    same = pd.concat(
+        [part[part["order"] != "shuffled"], keep_shared_repetitions(part[part["order"] == "shuffled"], ["n"])]
+    )
     means = same.groupby(["order", "method"])[["rmse", "bias", "spread"]].mean()
     high = " All of them predict too much on the mean." if (late["bias"] > 0).all() else ""
     lines = [
@@ -242,7 +257,7 @@ def explain(frame: pd.DataFrame) -> list[str]:
             for value in ("rmse", "bias", "spread")
         ]
         if ("time", method) in means.index:
-            lines.append(f"| {label_of(method)} | {' | '.join(cells).replace('+nan', '').replace('nan', '')} |")
+            lines.append(f"| {get_label(method)} | {' | '.join(cells).replace('+nan', '').replace('nan', '')} |")
     return lines
 
 
@@ -265,7 +280,7 @@ def explain_calendar(means: pd.DataFrame) -> str:
         if ("time", method) in means.index and ("no calendar", method) in means.index:
             ours, less = means.loc[("time", method)], means.loc[("no calendar", method)]
             told.append(
-                f"{label_of(method)} has a mean error of {ours['bias']:+.2f} and a spread of {ours['spread']:.2f} with "
+                f"{get_label(method)} has a mean error of {ours['bias']:+.2f} and a spread of {ours['spread']:.2f} with "
                 f"them, {less['bias']:+.2f} and {less['spread']:.2f} without: with them its RMSE is "
                 f"{'larger' if ours['rmse'] > less['rmse'] else 'smaller'} by {abs(ours['rmse'] - less['rmse']):.2f}"
             )
@@ -284,22 +299,24 @@ def describe_cost(frame: pd.DataFrame) -> list[str]:
         "",
         "Seconds to fit in time order, with all cores of the run (`--jobs`):",
         "",
-        *pivot(part, "fit_s", "n", ORDER, digits=1, best=None),
+        *format_table(part, "fit_s", "n", ORDER, digits=1, best=None),
     ]
-    lines += ["", "Memory while fitting, MB:", "", *pivot(part, "peak_mb", "n", ORDER, digits=0, best=None)]
-    return [*lines, "", "Leaves a tree:", "", *pivot(part, "leaves", "n", ORDER, digits=0, best=None)]
+    lines += ["", "Memory while fitting, MB:", "", *format_table(part, "peak_mb", "n", ORDER, digits=0, best=None)]
+    return [*lines, "", "Leaves a tree:", "", *format_table(part, "leaves", "n", ORDER, digits=0, best=None)]
 
 
-def check(frame: pd.DataFrame) -> list[tuple[str, str, str, bool]]:
+def check_goals(frame: pd.DataFrame) -> list[tuple[str, str, str, bool]]:
     out = []
     part = frame[(frame["order"] == "time") & (frame["n"] == 100_000)]
     here = average(part, ["method"], "rmse").set_index("method")
     if "bsp" in here.index:
         mean = here.loc["bsp", "mean"]
-        out.append(("airline 100K in time order, RMSE", "≤ 35.7", show(mean, here.loc["bsp", "half"], 2), mean <= 35.7))
+        out.append(
+            ("airline 100K in time order, RMSE", "≤ 35.7", format_mean(mean, here.loc["bsp", "half"], 2), mean <= 35.7)
+        )
         if "mondrian" in here.index:
             other = compare(part, "bsp", "mondrian", ["n"], "rmse")
-            shown = show(here.loc["mondrian", "mean"], here.loc["mondrian", "half"], 2)
+            shown = format_mean(here.loc["mondrian", "mean"], here.loc["mondrian", "half"], 2)
             out.append(
                 ("airline 100K, Mondrian at the same budget behind", "behind", f"{shown}; BSP {other}", other.holds)
             )

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from . import drawing, rows, tuning
-from .leaves import against_mondrian
+from .leaves import compare_with_mondrian
 from .methods import count_leaves, make_forest
 from .runner import Job, Run, Scale
 from .summary import (
@@ -20,12 +20,12 @@ from .summary import (
     add_best_batch,
     average,
     compare,
+    format_comparisons,
+    format_mean,
+    format_table,
     judge,
     judge_size,
-    numbers,
-    pivot,
-    show,
-    stand,
+    make_standings,
 )
 
 NAME = "classification"
@@ -47,8 +47,8 @@ OFFICIAL = (*CURVE, "mondrian_3", "mondrian_3_fair")
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 # Rows and classes of a set, microseconds a row and tree: only to guess how long jobs take.
-SIZE = {"satimage": 6435, "letter": 20_000, "dna": 3186, "usps": 9298}
-SLOW = {"random_forest": 4.0, "extra_trees": 1.6, "bsp_redraw": 2.0}
+N_ROWS = {"satimage": 6435, "letter": 20_000, "dna": 3186, "usps": 9298}
+MICROSECONDS = {"random_forest": 4.0, "extra_trees": 1.6, "bsp_redraw": 2.0}
 
 
 def repetitions(scale: Scale, dataset: str, features: Any) -> int:
@@ -69,12 +69,14 @@ def plan(scale: Scale) -> list[Job]:
         few = (0.1, 0.5, 0.9) if features == 4 else (0.5,)
         beyond = (0.1, 0.3, 0.5, 0.7, 0.9)
         shares = (SHARES if features == 4 else beyond) if scale.full else few
-        for dataset, n in SIZE.items():
+        for dataset, n in N_ROWS.items():
             for share in (*shares, "official"):
                 for method in OFFICIAL if share == "official" else CURVE:
                     part = 0.7 if share == "official" else float(share)
                     wide = 1.0 if features != "all" or dataset in ("satimage", "letter") else 3.0
-                    cost = n * scale.trees * 1e-6 * (part * SLOW.get(method, 0.5) * wide + (1 - part) * 0.5) + 0.1
+                    cost = (
+                        n * scale.trees * 1e-6 * (part * MICROSECONDS.get(method, 0.5) * wide + (1 - part) * 0.5) + 0.1
+                    )
                     jobs += [
                         Job(NAME, dataset, method, (("features", features), ("share", share)), r, cost)
                         for r in range(repetitions(scale, dataset, features))
@@ -85,20 +87,20 @@ def plan(scale: Scale) -> list[Job]:
 def measure(job: Job, run: Run) -> dict[str, Any]:
     split = rows.split_classes(job.dataset, job["share"], job["features"], job.data_seed, run.data_home)
     d = split.X.shape[1]
-    best = tuning.tuned(run, job.dataset, job["features"], job.method)
+    best = tuning.get_max_features(run, job.dataset, job["features"], job.method)
     forest = make_forest(job.method, classify=True, d=d, trees=run.scale.trees, seed=job.seed, max_features=best)
-    begun = time.thread_time()
+    started = time.thread_time()
     forest.fit(split.X, split.y)
-    fitted = time.thread_time()
+    fitted_at = time.thread_time()
     said = forest.predict(split.X_test)
-    asked = time.thread_time()
+    predicted_at = time.thread_time()
     measures = {
         "n_train": len(split.X),
         "d": d,
         "accuracy": float(np.mean(said == split.y_test)),
         "leaves": float(count_leaves(forest)),
-        "fit_cpu_s": fitted - begun,
-        "predict_cpu_s": asked - fitted,
+        "fit_cpu_s": fitted_at - started,
+        "predict_cpu_s": predicted_at - fitted_at,
     }
     if hasattr(forest, "voting"):
         forest.voting = "hard"
@@ -116,18 +118,18 @@ RULES = {
     "redraw soft": ("bsp_redraw", "accuracy"),
     "redraw hard": ("bsp_redraw", "accuracy_hard"),
 }
-CLOSE = 0.01  # of accuracy: what we take "competitive" to mean
+COMPETITIVE = 0.01  # of accuracy: what we take "competitive" to mean
 GOALS = {"satimage": 0.875, "letter": 0.645, "dna": 0.90, "usps": 0.745}
 
 
 def draw(frame: pd.DataFrame, folder: Path) -> list[str]:
-    plt = drawing.start()
+    plt = drawing.import_pyplot()
     curves = frame[frame["share"] != "official"].copy()
     curves["share"] = curves["share"].astype(float)
     names = []
     for features, part in curves.groupby("features", sort=False):
         figure, axes = plt.subplots(1, 4, figsize=(13, 3.6), layout="constrained")
-        for ax, dataset in zip(axes, SIZE, strict=True):
+        for ax, dataset in zip(axes, N_ROWS, strict=True):
             drawing.draw_curves(ax, part[part["dataset"] == dataset], CURVE, "share", "accuracy")
             ax.set(title=dataset, xlabel="share of rows learned", xlim=(0, 1))
         axes[0].set_ylabel("accuracy")
@@ -153,11 +155,11 @@ def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
         if not part.empty:
             title = "all features" if features == "all" else f"{features} components"
             section.add("", f"Half of the rows learned, {title}:", "")
-            section.add(*pivot(part, "accuracy", "dataset", CURVE, best="max"))
+            section.add(*format_table(part, "accuracy", "dataset", CURVE, best="max"))
     section.add(*describe_votes(curves), *describe_official(frame[frame["share"] == "official"]))
     for (features, dataset), part in frame[frame["share"] == "official"].groupby(["features", "dataset"], sort=False):
         title = "all features" if features == "all" else f"{features} components"
-        section.standings += stand(part, f"{dataset}, official split, {title}", "accuracy")
+        section.standings += make_standings(part, f"{dataset}, official split, {title}", "accuracy")
     four = curves[curves["features"].astype(str) == "4"]
     section.claims += [judge_batch(four, ("satimage", "letter", "usps")), judge_batch(four, ("dna",))]
     section.claims += judge_mondrian(four[four["dataset"] != "dna"])
@@ -175,7 +177,9 @@ def describe_votes(curves: pd.DataFrame) -> list[str]:
     four = four.assign(gain=four["accuracy"] - four["accuracy_hard"]).dropna(subset=["gain"])
     gains = four.groupby(["dataset", "method", "repetition"])["gain"].agg(["mean", "count"]).reset_index()
     whole = gains[gains["count"] == gains.groupby(["dataset", "method"])["count"].transform("max")]
-    return lines + pivot(whole.rename(columns={"mean": "gain"}), "gain", "dataset", OFFICIAL, digits=4, best=None)
+    return lines + format_table(
+        whole.rename(columns={"mean": "gain"}), "gain", "dataset", OFFICIAL, digits=4, best=None
+    )
 
 
 def describe_official(frame: pd.DataFrame) -> list[str]:
@@ -189,14 +193,14 @@ def describe_official(frame: pd.DataFrame) -> list[str]:
                 f"The official split, {title} (only the seeds of the forests differ between repetitions):",
                 "",
             ]
-            lines += pivot(part, "accuracy", "dataset", OFFICIAL, best="max")
+            lines += format_table(part, "accuracy", "dataset", OFFICIAL, best="max")
     return lines
 
 
 def judge_batch(frame: pd.DataFrame, sets: tuple[str, ...]) -> Claim:
-    """Is the forest within `CLOSE` of the better batch forest, at every share?"""
+    """Is the forest within `COMPETITIVE` of the better batch forest, at every share?"""
     part = add_best_batch(frame[frame["dataset"].isin(sets)], ["dataset", "share"], "accuracy", smaller=False)
-    part.loc[part["method"] == "best batch", "accuracy"] -= CLOSE
+    part.loc[part["method"] == "best batch", "accuracy"] -= COMPETITIVE
     rules = {}
     for rule, (method, column) in RULES.items():
         rules[rule] = compare(
@@ -204,7 +208,7 @@ def judge_batch(frame: pd.DataFrame, sets: tuple[str, ...]) -> Claim:
         )
     close = {rule: Comparison(c.better + c.level, 0, c.worse, c.single, c.gains) for rule, c in rules.items()}
     text = "; ".join(
-        f"{rule}: within {CLOSE} in {c.better} of {c.total}, mean difference {np.mean(c.gains) - CLOSE:+.3f}"
+        f"{rule}: within {COMPETITIVE} in {c.better} of {c.total}, mean difference {np.mean(c.gains) - COMPETITIVE:+.3f}"
         for rule, c in close.items()
         if c.total
     )
@@ -216,14 +220,14 @@ def judge_batch(frame: pd.DataFrame, sets: tuple[str, ...]) -> Claim:
 
 def judge_mondrian(frame: pd.DataFrame) -> list[Claim]:
     text = "Classification: much better than Mondrian on satimage, letter, usps."
-    beside = against_mondrian(frame, RULES, ["dataset", "share"], smaller=False)
+    beside = compare_with_mondrian(frame, RULES, ["dataset", "share"], smaller=False)
     return [
-        Claim(f"{text} {rival}", judge_size("better", rules, "much", ".3f"), numbers(rules))
+        Claim(f"{text} {rival}", judge_size("better", rules, "much", ".3f"), format_comparisons(rules))
         for rival, rules in beside.items()
     ]
 
 
-def check(frame: pd.DataFrame) -> list[tuple[str, str, str, bool]]:
+def check_goals(frame: pd.DataFrame) -> list[tuple[str, str, str, bool]]:
     """The goals on the official splits: what, goal, measured, met."""
     part = frame[(frame["share"] == "official") & (frame["features"].astype(str) == "4")]
     out = []
@@ -232,19 +236,24 @@ def check(frame: pd.DataFrame) -> list[tuple[str, str, str, bool]]:
         if "bsp_3" not in here.index:
             continue
         mean = here.loc["bsp_3", "mean"]
-        out.append((f"{dataset}, accuracy", f"≥ {goal}", show(mean, here.loc["bsp_3", "half"]), mean >= goal))
+        out.append((f"{dataset}, accuracy", f"≥ {goal}", format_mean(mean, here.loc["bsp_3", "half"]), mean >= goal))
         if "mondrian_3" in here.index:
             other = compare(
                 part[part["dataset"] == dataset], "bsp_3", "mondrian_3", ["dataset"], "accuracy", smaller=False
             )
-            shown = show(here.loc["mondrian_3", "mean"], here.loc["mondrian_3", "half"])
+            shown = format_mean(here.loc["mondrian_3", "mean"], here.loc["mondrian_3", "half"])
             out.append(
-                (f"{dataset}, Mondrian at the same budget behind", "behind", f"{shown}: {word(other)}", other.holds)
+                (
+                    f"{dataset}, Mondrian at the same budget behind",
+                    "behind",
+                    f"{shown}: {describe_rival(other)}",
+                    other.holds,
+                )
             )
     return out
 
 
-def word(comparison: Comparison) -> str:
+def describe_rival(comparison: Comparison) -> str:
     """How the rival stands."""
     if not comparison.total:
         return "not run"

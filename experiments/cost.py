@@ -44,9 +44,9 @@ LABELS = {
 TREES = {"reference": 1, "bsp_single": 100}
 
 # Microseconds a row and tree, roughly; and how many rows a method gets at most.
-SLOW = {"reference": 3e4, "river_amf": 150.0, "river_arf": 300.0, "random_forest": 8.0, "bsp_redraw": 6.0}
-MOST = {"reference": 1000, "river_amf": 3000, "river_arf": 3000, "bsp_single": 10_000}
-WIDEST = {"reference": 40, "river_amf": 80, "river_arf": 80}
+MICROSECONDS = {"reference": 3e4, "river_amf": 150.0, "river_arf": 300.0, "random_forest": 8.0, "bsp_redraw": 6.0}
+MAX_ROWS = {"reference": 1000, "river_amf": 3000, "river_arf": 3000, "bsp_single": 10_000}
+MAX_FEATURES = {"reference": 40, "river_amf": 80, "river_arf": 80}
 
 
 def rows_along_features(method: str) -> int:
@@ -58,18 +58,18 @@ def plan(scale: Scale) -> list[Job]:
     rows = (100, 300, 1000, 3000, 10_000, 100_000, 1_000_000) if scale.full else (100, 1000, 10_000)
     wide = (5, 10, 20, 40, 80, 160) if scale.full else (5, 10, 20)
     part = 1 if scale.full else 10
-    points = [(method, n, 5) for method in LABELS for n in rows if n <= MOST.get(method, 10**9) / part]
+    points = [(method, n, 5) for method in LABELS for n in rows if n <= MAX_ROWS.get(method, 10**9) / part]
     points += [(method, rows_along_features(method), d) for method in LABELS for d in wide]
     return [
-        Job(NAME, "friedman", method, (("n", n), ("d", d)), 0, cost=guess(method, n, d))
+        Job(NAME, "friedman", method, (("n", n), ("d", d)), 0, cost=estimate_seconds(method, n, d))
         for method, n, d in dict.fromkeys(points)
-        if d <= WIDEST.get(method, 10**9)
+        if d <= MAX_FEATURES.get(method, 10**9)
     ]
 
 
-def guess(method: str, n: int, d: int) -> float:
+def estimate_seconds(method: str, n: int, d: int) -> float:
     wide = (d / 5) ** 2 if method == "reference" else (d / 5) ** 0.6
-    return 3.0 + n * TREES.get(method, 10) * 1e-6 * SLOW.get(method, 2.0) * wide
+    return 3.0 + n * TREES.get(method, 10) * 1e-6 * MICROSECONDS.get(method, 2.0) * wide
 
 
 def measure(job: Job, run: Run) -> dict[str, Any]:
@@ -81,11 +81,11 @@ def measure_alone(method: str, n: int, d: int, seed: int) -> dict[str, Any]:
     """Time and memory of learning n rows of d features, after a few to warm up."""
     trees = TREES.get(method, 10)
     X, y, _ = make_friedman(n, d, random_state=seed)
-    learn(method, X[:60], y[:60], trees=2, seed=seed, size=20)  # compile, import
+    train(method, X[:60], y[:60], trees=2, seed=seed, size=20)  # compile, import
     with PeakMemory() as memory:
-        begun = time.thread_time()
-        model = learn(method, X, y, trees=trees, seed=seed)
-        seconds = time.thread_time() - begun
+        started = time.thread_time()
+        model = train(method, X, y, trees=trees, seed=seed)
+        seconds = time.thread_time() - started
     del model
     return {
         "trees": trees,
@@ -94,7 +94,7 @@ def measure_alone(method: str, n: int, d: int, seed: int) -> dict[str, Any]:
     }
 
 
-def learn(method: str, X: np.ndarray, y: np.ndarray, *, trees: int, seed: int, size: int = 1000) -> Any:
+def train(method: str, X: np.ndarray, y: np.ndarray, *, trees: int, seed: int, size: int = 1000) -> Any:
     """A model that has learned all rows; online forests in chunks of ``size``, or row by row."""
     n, d = X.shape
     if method == "random_forest":
@@ -130,8 +130,8 @@ def learn(method: str, X: np.ndarray, y: np.ndarray, *, trees: int, seed: int, s
 # ----------------------------------------------------------------------------------------------------------------------
 # The page
 
-TIME, SPACE = "us_per_row_and_tree", "bytes_per_row_and_tree"
-LOOK = {
+TIME, MEMORY = "us_per_row_and_tree", "bytes_per_row_and_tree"
+LINE_STYLES = {
     "bsp_fit": ("#0072B2", "-"),
     "bsp_chunks": ("#0072B2", "--"),
     "bsp_single": ("#0072B2", ":"),
@@ -160,31 +160,31 @@ def with_memory(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(frame: pd.DataFrame, folder: Path) -> list[str]:
-    plt = drawing.start()
+    plt = drawing.import_pyplot()
     figure, axes = plt.subplots(2, 2, figsize=(10, 8), layout="constrained")
     seen = with_memory(frame)
     for ax, part, x, y in (
         (axes[0, 0], along_rows(frame), "n", TIME),
         (axes[0, 1], along_features(frame), "d", TIME),
-        (axes[1, 0], along_rows(seen), "n", SPACE),
-        (axes[1, 1], along_features(seen), "d", SPACE),
+        (axes[1, 0], along_rows(seen), "n", MEMORY),
+        (axes[1, 1], along_features(seen), "d", MEMORY),
     ):
         for method, label in LABELS.items():
             line = part[part["method"] == method]
-            colour, dash = LOOK[method]
+            colour, dash = LINE_STYLES[method]
             ax.plot(line[x], line[y].where(line[y] > 0), dash, color=colour, marker="o", markersize=3, label=label)
         ax.set(xlabel="rows learned (d = 5)" if x == "n" else "features d")
         if (part[y] > 0).any():
             ax.set(xscale="log", yscale="log")
         if x == "d" and len(part):
-            drawing.mark(ax.xaxis, part["d"])
+            drawing.set_ticks(ax.xaxis, part["d"])
         ax.set_ylabel("µs a row and tree" if y == TIME else "bytes a row and tree")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     drawing.save(figure, folder / "cost.png")
     return ["cost.png"]
 
 
-def table(frame: pd.DataFrame, value: str, across: str, digits: int) -> list[str]:
+def format_cost_table(frame: pd.DataFrame, value: str, across: str, digits: int) -> list[str]:
     columns = sorted(frame[across].unique())
     lines = [f"| | {' | '.join(f'{across} = {c:,}' for c in columns)} |", "|---" * (len(columns) + 1) + "|"]
     for method, label in LABELS.items():
@@ -195,7 +195,7 @@ def table(frame: pd.DataFrame, value: str, across: str, digits: int) -> list[str
     return lines
 
 
-def slope(frame: pd.DataFrame, method: str, least: int = 0) -> float | None:
+def fit_exponent(frame: pd.DataFrame, method: str, least: int = 0) -> float | None:
     """The power of d that the time goes with, over the last points."""
     part = along_features(frame)
     part = part[(part["method"] == method) & (part["d"] >= least)]
@@ -212,26 +212,28 @@ def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
     )
     section.add("", *(f"![time and memory]({{figures}}/{name})" for name in figures))
     section.add("", "Microseconds a row and tree, d = 5:", "")
-    section.add(*table(along_rows(frame), TIME, "n", 1))
+    section.add(*format_cost_table(along_rows(frame), TIME, "n", 1))
     section.add("", "Microseconds a row and tree, by number of features:", "")
-    section.add(*table(along_features(frame), TIME, "d", 1))
+    section.add(*format_cost_table(along_features(frame), TIME, "d", 1))
     seen = with_memory(frame)
     if not seen.empty:
         section.add(
             "", "Bytes of memory a row and tree, at most while learning, d = 5 (below 3,000 rows the reference's"
         )
         section.add(
-            "alone: the others' fit in what the process had before):", "", *table(along_rows(seen), SPACE, "n", 0)
+            "alone: the others' fit in what the process had before):",
+            "",
+            *format_cost_table(along_rows(seen), MEMORY, "n", 0),
         )
         section.add("", "The same by number of features (the reference's 50 rows are too few to see):", "")
-        section.add(*table(along_features(seen), SPACE, "d", 0))
+        section.add(*format_cost_table(along_features(seen), MEMORY, "d", 0))
     section.claims.append(judge_slopes(frame))
     return section
 
 
 def judge_slopes(frame: pd.DataFrame) -> Claim:
     """The paper's cost goes with d² (for the reference, its power is fitted); the engine's must not."""
-    reference, engine = slope(frame, "reference"), slope(frame, "bsp_chunks", 10)
+    reference, engine = fit_exponent(frame, "reference"), fit_exponent(frame, "bsp_chunks", 10)
     if reference is None or engine is None:
         return Claim("Cost is O(d²) in the number of features", "not run", "")
     rules = {

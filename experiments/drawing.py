@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from .summary import average, style_of
+from .summary import average, get_line_style
 
 
-def start() -> Any:
+def import_pyplot() -> Any:
     """matplotlib.pyplot, set to draw files."""
     import matplotlib
 
@@ -24,10 +24,10 @@ def start() -> Any:
 def save(figure: Any, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130, metadata={"Software": None})
-    start().close(figure)
+    import_pyplot().close(figure)
 
 
-def mark(axis: Any, values: Any) -> None:
+def set_ticks(axis: Any, values: Any) -> None:
     """Ticks of a logarithmic axis at these values, as plain numbers."""
     from matplotlib.ticker import NullLocator
 
@@ -36,7 +36,7 @@ def mark(axis: Any, values: Any) -> None:
     axis.set_minor_locator(NullLocator())
 
 
-def mark_plainly(axis: Any, at: tuple[float, ...] = (1, 1.5, 2, 3, 5, 7)) -> None:
+def set_log_ticks(axis: Any, at: tuple[float, ...] = (1, 1.5, 2, 3, 5, 7)) -> None:
     """Ticks of a logarithmic axis at these times powers of ten, as plain numbers."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
@@ -52,5 +52,5 @@ def draw_curves(ax: Any, frame: pd.DataFrame, methods: tuple[str, ...], x: str, 
         line = means[means["method"] == method].sort_values(x)
         if not line.empty:
             ax.errorbar(
-                line[x], line["mean"], yerr=line["half"].fillna(0), linewidth=1.3, capsize=2, **style_of(method)
+                line[x], line["mean"], yerr=line["half"].fillna(0), linewidth=1.3, capsize=2, **get_line_style(method)
             )

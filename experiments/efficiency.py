@@ -12,9 +12,20 @@ from bspforest import BSPForestRegressor
 
 from . import drawing, rows
 from .leaves import compare_at_equal_leaves
-from .methods import METHODS, label_of
+from .methods import METHODS, get_label
 from .runner import Job, Run, Scale
-from .summary import Claim, Section, by_sign, compare, judge, judge_size, means_of, numbers, pivot, span
+from .summary import (
+    Claim,
+    Section,
+    average_by_method,
+    compare,
+    compare_by_sign,
+    format_comparisons,
+    format_range,
+    format_table,
+    judge,
+    judge_size,
+)
 
 NAME = "efficiency"
 SETTINGS = ("n", "scale")
@@ -84,7 +95,7 @@ def by_rows(frame: pd.DataFrame) -> pd.DataFrame:
 
 def draw(frame: pd.DataFrame, folder: Path) -> list[str]:
     """Errors, leaves and times by budget, then by number of rows; last, errors against leaves and against time."""
-    plt = drawing.start()
+    plt = drawing.import_pyplot()
     figure, axes = plt.subplots(2, 4, figsize=(14, 6.6), layout="constrained")
     labels = {"rmse": "RMSE to the true function", "leaves": "leaves a tree", "fit_cpu_s": "seconds to fit (CPU)"}
     for row, part, x in ((axes[0], by_budget(frame), "scale"), (axes[1], by_rows(frame), "n")):
@@ -93,8 +104,8 @@ def draw(frame: pd.DataFrame, folder: Path) -> list[str]:
             ax.set(xlabel="budget, times n^(1/4)" if x == "scale" else "rows learned", ylabel=label)
             if x == "n" and len(part):
                 ax.set(xscale="log", yscale="log")
-                drawing.mark(ax.xaxis, part["n"].unique()[::2])
-                drawing.mark_plainly(ax.yaxis, (1, 1.5, 2, 3, 5, 7) if y == "rmse" else (1, 2, 5))
+                drawing.set_ticks(ax.xaxis, part["n"].unique()[::2])
+                drawing.set_log_ticks(ax.yaxis, (1, 1.5, 2, 3, 5, 7) if y == "rmse" else (1, 2, 5))
     for ax, part, key, x in (
         (axes[0, 3], by_budget(frame), "scale", "leaves"),
         (axes[1, 3], by_rows(frame), "n", "fit_cpu_s"),
@@ -107,8 +118,8 @@ def draw(frame: pd.DataFrame, folder: Path) -> list[str]:
         ax.set(xlabel=f"{labels[x]}, {along}", ylabel=labels["rmse"])
         if len(part):
             ax.set(xscale="log", yscale="log")
-            drawing.mark_plainly(ax.xaxis, (1, 3))
-            drawing.mark_plainly(ax.yaxis)
+            drawing.set_log_ticks(ax.xaxis, (1, 3))
+            drawing.set_log_ticks(ax.yaxis)
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     drawing.save(figure, folder / "efficiency.png")
     return ["efficiency.png"]
@@ -122,16 +133,18 @@ def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
     )
     section.add("", *(f"![RMSE, leaves and time]({{figures}}/{name})" for name in figures))
     budget, sizes = by_budget(frame), by_rows(frame)
-    section.add("", f"By budget, {budget['n'].iloc[0]:,} rows. RMSE:", "", *pivot(budget, "rmse", "scale", COMPARED))
-    section.add("", "Leaves a tree:", "", *pivot(budget, "leaves", "scale", COMPARED, digits=0, best=None))
-    section.add("", "Seconds to fit (CPU):", "", *pivot(budget, "fit_cpu_s", "scale", COMPARED, best=None))
-    section.add("", "By number of rows, budget n^(1/4). RMSE:", "", *pivot(sizes, "rmse", "n", COMPARED))
-    section.add("", "Leaves a tree:", "", *pivot(sizes, "leaves", "n", COMPARED, digits=0, best=None))
-    section.add("", "Seconds to fit (CPU):", "", *pivot(sizes, "fit_cpu_s", "n", COMPARED, best=None))
+    section.add(
+        "", f"By budget, {budget['n'].iloc[0]:,} rows. RMSE:", "", *format_table(budget, "rmse", "scale", COMPARED)
+    )
+    section.add("", "Leaves a tree:", "", *format_table(budget, "leaves", "scale", COMPARED, digits=0, best=None))
+    section.add("", "Seconds to fit (CPU):", "", *format_table(budget, "fit_cpu_s", "scale", COMPARED, best=None))
+    section.add("", "By number of rows, budget n^(1/4). RMSE:", "", *format_table(sizes, "rmse", "n", COMPARED))
+    section.add("", "Leaves a tree:", "", *format_table(sizes, "leaves", "n", COMPARED, digits=0, best=None))
+    section.add("", "Seconds to fit (CPU):", "", *format_table(sizes, "fit_cpu_s", "n", COMPARED, best=None))
     for name, part, axis in (("budget", budget, "scale"), ("number of rows", sizes, "n")):
         rules = {rule: compare(part, ours, theirs, [axis], "rmse") for rule, (ours, theirs) in RULES.items()}
         section.claims.append(
-            Claim(f"Efficiency: BSP has the lower RMSE for every {name}", judge(rules), numbers(rules))
+            Claim(f"Efficiency: BSP has the lower RMSE for every {name}", judge(rules), format_comparisons(rules))
         )
     section.claims += [judge_equal_leaves(budget), judge_leaves(budget), judge_saturation(budget), judge_time(sizes)]
     return section
@@ -145,20 +158,20 @@ def judge_equal_leaves(budget: pd.DataFrame) -> Claim:
         rules[rule] = compare_at_equal_leaves(logs, ours, (theirs,), ["n"], ["scale"], "rmse")
         times = np.exp(np.negative(rules[rule].gains))
         if len(times):
-            shown.append(f"{rule}: BSP's RMSE is {span(times)} times Mondrian's")
+            shown.append(f"{rule}: BSP's RMSE is {format_range(times)} times Mondrian's")
     return Claim(
         "Efficiency: at equal numbers of leaves, BSP has the lower RMSE (our addition)", judge(rules), "; ".join(shown)
     )
 
 
 def judge_leaves(budget: pd.DataFrame) -> Claim:
-    means = means_of(budget, "scale", "leaves", COMPARED)
+    means = average_by_method(budget, "scale", "leaves", COMPARED)
     rules, shown = {}, []
     for rule, (ours, theirs) in RULES.items():
         ratio = (means[ours] / means[theirs]).dropna()
-        rules[rule] = by_sign(SIMILAR - (ratio - 1).abs())
+        rules[rule] = compare_by_sign(SIMILAR - (ratio - 1).abs())
         if len(ratio):
-            shown.append(f"{rule}: BSP has {span(ratio)} times the leaves of Mondrian")
+            shown.append(f"{rule}: BSP has {format_range(ratio)} times the leaves of Mondrian")
     return Claim(
         f"Efficiency: the numbers of leaves are similar (we say: within {SIMILAR:.0%})", judge(rules), "; ".join(shown)
     )
@@ -166,7 +179,7 @@ def judge_leaves(budget: pd.DataFrame) -> Claim:
 
 def judge_saturation(budget: pd.DataFrame) -> Claim:
     """Does RMSE stay as it is over the last third of the budgets? The leaves say whether trees are full-grown there."""
-    errors, leaves = (means_of(budget, "scale", value, COMPARED) for value in ("rmse", "leaves"))
+    errors, leaves = (average_by_method(budget, "scale", value, COMPARED) for value in ("rmse", "leaves"))
     rules, shown = {}, []
     for method in COMPARED:
         known = errors.loc[errors.index >= 2 / 3 * errors.index.max(), method].dropna()
@@ -175,8 +188,8 @@ def judge_saturation(budget: pd.DataFrame) -> Claim:
         first, last = known.index[0], known.index[-1]
         change = known[last] / known[first] - 1
         more = leaves.at[last, method] / leaves.at[first, method] - 1
-        rules[label_of(method)] = by_sign([STABLE - abs(change)])
-        shown.append(f"{label_of(method)}: RMSE {change:+.0%}, leaves {more:+.0%} from {first} to {last} n^(1/4)")
+        rules[get_label(method)] = compare_by_sign([STABLE - abs(change)])
+        shown.append(f"{get_label(method)}: RMSE {change:+.0%}, leaves {more:+.0%} from {first} to {last} n^(1/4)")
     text = (
         f"Efficiency: RMSE is stable at large budgets (we say: changed by less than {STABLE:.0%} over their last third)"
     )
@@ -184,12 +197,12 @@ def judge_saturation(budget: pd.DataFrame) -> Claim:
 
 
 def judge_time(sizes: pd.DataFrame) -> Claim:
-    means = means_of(sizes, "n", "fit_cpu_s", COMPARED)
+    means = average_by_method(sizes, "n", "fit_cpu_s", COMPARED)
     rules, shown = {}, []
     for rule, (ours, theirs) in RULES.items():
         ratio = (means[ours] / means[theirs]).dropna()
-        rules[rule] = by_sign(ratio - 1)
+        rules[rule] = compare_by_sign(ratio - 1)
         if len(ratio):
-            shown.append(f"{rule}: {span(ratio)} times Mondrian's")
+            shown.append(f"{rule}: {format_range(ratio)} times Mondrian's")
     verdict = judge_size("longer", rules, "a bit", ".0%")
     return Claim("Efficiency: BSP takes a bit longer than Mondrian", verdict, "; ".join(shown))

@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 
 from . import drawing, rows, tuning
-from .leaves import against_mondrian
-from .methods import BATCH, label_of, make_forest
+from .leaves import compare_with_mondrian
+from .methods import BATCH, get_label, make_forest
 from .runner import Job, Run, Scale
 from .summary import (
     Claim,
@@ -17,16 +17,16 @@ from .summary import (
     Section,
     add_best_batch,
     average,
-    by_sign,
+    average_by_method,
     compare,
+    compare_by_sign,
+    format_comparisons,
+    format_mean,
+    format_range,
+    format_table,
     judge,
     judge_size,
-    means_of,
-    numbers,
-    pivot,
-    show,
-    span,
-    stand,
+    make_standings,
 )
 
 NAME = "friedman"
@@ -48,7 +48,7 @@ METHODS = (
 SIZES = (300, 500, 1000, 2000, 5000, 10_000)
 N_TEST = 5000
 
-SLOW = {"random_forest": 6.0, "extra_trees": 3.0, "bsp_redraw": 2.0, "mondrian_redraw": 2.0}
+MICROSECONDS = {"random_forest": 6.0, "extra_trees": 3.0, "bsp_redraw": 2.0, "mondrian_redraw": 2.0}
 
 
 def plan(scale: Scale) -> list[Job]:
@@ -60,7 +60,7 @@ def plan(scale: Scale) -> list[Job]:
             method,
             (("d", d), ("n", n)),
             r,
-            cost=scale.trees * 1e-6 * (n * SLOW.get(method, 0.4) + N_TEST * 0.3) + 0.02,
+            cost=scale.trees * 1e-6 * (n * MICROSECONDS.get(method, 0.4) + N_TEST * 0.3) + 0.02,
         )
         for d in (5, 10)
         for n in sizes
@@ -71,7 +71,7 @@ def plan(scale: Scale) -> list[Job]:
 
 def measure(job: Job, run: Run) -> dict[str, Any]:
     split = rows.make_friedman(job["n"], job["d"], N_TEST, job.data_seed)
-    best = tuning.tuned(run, job.dataset, job["d"], job.method)
+    best = tuning.get_max_features(run, job.dataset, job["d"], job.method)
     forest = make_forest(
         job.method, classify=False, d=job["d"], trees=run.scale.trees, seed=job.seed, max_features=best
     )
@@ -86,13 +86,13 @@ ABOUT = (0.05, 0.15)  # what we take "about 0.1" to be
 
 
 def draw(frame: pd.DataFrame, folder: Path) -> list[str]:
-    plt = drawing.start()
+    plt = drawing.import_pyplot()
     figure, axes = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
     for ax, d in zip(axes, (5, 10), strict=True):
         drawing.draw_curves(ax, frame[frame["d"] == d], METHODS, "n", "rmse")
         ax.set(title=f"d = {d}", xlabel="rows learned", xscale="log", yscale="log", ylabel="RMSE to the true function")
-        drawing.mark(ax.xaxis, frame["n"])
-        drawing.mark_plainly(ax.yaxis)
+        drawing.set_ticks(ax.xaxis, frame["n"])
+        drawing.set_log_ticks(ax.yaxis)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right center")
     drawing.save(figure, folder / "friedman.png")
@@ -105,37 +105,39 @@ def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
     section.add("", *(f"![RMSE by number of rows]({{figures}}/{name})" for name in figures))
     for d in (5, 10):
         section.add("", f"d = {d}, by number of rows learned:", "")
-        section.add(*pivot(frame[frame["d"] == d].sort_values("n"), "rmse", "n", METHODS))
+        section.add(*format_table(frame[frame["d"] == d].sort_values("n"), "rmse", "n", METHODS))
     section.add("", "Leaves a tree at the largest number of rows:", "")
-    section.add(*pivot(frame[frame["n"] == frame["n"].max()], "leaves", "d", METHODS, digits=0, best=None))
-    beside = against_mondrian(frame, {rule: (method, "rmse") for rule, method in RULES.items()}, ["d", "n"])
+    section.add(*format_table(frame[frame["n"] == frame["n"].max()], "leaves", "d", METHODS, digits=0, best=None))
+    beside = compare_with_mondrian(frame, {rule: (method, "rmse") for rule, method in RULES.items()}, ["d", "n"])
     for rival, rules in beside.items():
         text = f"Friedman: better than Mondrian by about 0.1 in RMSE. {rival}"
-        section.claims.append(Claim(text, judge_size("better", rules, "by about 0.1", fits=ABOUT), numbers(rules)))
+        section.claims.append(
+            Claim(text, judge_size("better", rules, "by about 0.1", fits=ABOUT), format_comparisons(rules))
+        )
     for (d, n), part in frame[frame["n"].isin((1000, frame["n"].max()))].groupby(["d", "n"]):
-        section.standings += stand(part, f"Friedman, d = {d}, {n:,} rows", "rmse")
+        section.standings += make_standings(part, f"Friedman, d = {d}, {n:,} rows", "rmse")
     section.claims += [judge_batch(frame), judge_gap(frame), judge_budget(frame)]
     return section
 
 
 def judge_batch(frame: pd.DataFrame) -> Claim:
     rules = {
-        f"{label_of(batch)} against BSP {rule}": compare(frame, batch, method, ["d", "n"], "rmse")
+        f"{get_label(batch)} against BSP {rule}": compare(frame, batch, method, ["d", "n"], "rmse")
         for batch in BATCH
         for rule, method in RULES.items()
     }
-    return Claim("Friedman: RF and ERT are better than the online forests", judge(rules), numbers(rules))
+    return Claim("Friedman: RF and ERT are better than the online forests", judge(rules), format_comparisons(rules))
 
 
 def judge_gap(frame: pd.DataFrame) -> Claim:
     """Is the deficit to the better batch forest larger with five features that do not matter?"""
-    means = means_of(frame, ["n", "d"], "rmse", METHODS)
+    means = average_by_method(frame, ["n", "d"], "rmse", METHODS)
     shown, grows = [], {}
     for rule, method in RULES.items():
         gap = (means[method] - means[list(BATCH)].min(axis=1)).unstack("d").reindex(columns=[5, 10]).dropna()
         if gap.empty:
             continue
-        grows[rule] = by_sign(gap[10] - gap[5])
+        grows[rule] = compare_by_sign(gap[10] - gap[5])
         shown.append(f"{rule}: mean deficit {gap[5].mean():.2f} at d = 5, {gap[10].mean():.2f} at d = 10")
     return Claim("Friedman: the deficit is greater with five noisy features (d = 10)", judge(grows), "; ".join(shown))
 
@@ -150,11 +152,11 @@ def judge_budget(frame: pd.DataFrame) -> Claim:
     made_up = {"τ = ∞": Comparison(batch.better + batch.level, 0, batch.worse, batch.single, batch.gains)}
     shown = f"τ = ∞ against the better batch forest: {batch}"
     more = compare(part, "bsp_fixed", "bsp", ["n"], "rmse")
-    leaves = means_of(part, "n", "leaves", ("bsp_fixed", "bsp")).dropna()
+    leaves = average_by_method(part, "n", "leaves", ("bsp_fixed", "bsp")).dropna()
     if more.total and len(leaves):
         times = leaves["bsp_fixed"] / leaves["bsp"]
         shown += (
-            f"; τ = ∞ against τₙ: {more}. At τ = ∞ trees have {span(times, '.3f')} times the leaves "
+            f"; τ = ∞ against τₙ: {more}. At τ = ∞ trees have {format_range(times, '.3f')} times the leaves "
             f"of τₙ, at {leaves.index[-1]:,} rows {leaves['bsp_fixed'].iloc[-1]:,.0f} and {leaves['bsp'].iloc[-1]:,.0f}"
         )
         if times.max() < 1.1:
@@ -162,15 +164,15 @@ def judge_budget(frame: pd.DataFrame) -> Claim:
     return Claim(text, judge(made_up), shown)
 
 
-def check(frame: pd.DataFrame) -> list[tuple[str, str, str, bool]]:
+def check_goals(frame: pd.DataFrame) -> list[tuple[str, str, str, bool]]:
     part = frame[(frame["d"] == 5) & (frame["n"] == 5000)]
     here = average(part, ["method"], "rmse").set_index("method") if len(part) else pd.DataFrame()
     if "bsp" not in here.index:
         return []
     mean = here.loc["bsp", "mean"]
-    out = [("Friedman d = 5, N = 5,000, RMSE", "≤ 1.10", show(mean, here.loc["bsp", "half"]), mean <= 1.10)]
+    out = [("Friedman d = 5, N = 5,000, RMSE", "≤ 1.10", format_mean(mean, here.loc["bsp", "half"]), mean <= 1.10)]
     if "mondrian" in here.index:
         other = compare(part, "bsp", "mondrian", ["n"], "rmse")
-        shown = show(here.loc["mondrian", "mean"], here.loc["mondrian", "half"])
+        shown = format_mean(here.loc["mondrian", "mean"], here.loc["mondrian", "half"])
         out.append(("Friedman, Mondrian at the same budget behind", "behind", shown, other.holds))
     return out

@@ -8,16 +8,16 @@ import numpy as np
 import pandas as pd
 from scipy.interpolate import PchipInterpolator
 
-from .methods import label_of
-from .summary import Comparison, compare, means_of, span
+from .methods import get_label
+from .summary import Comparison, average_by_method, compare, format_range
 
-RIVALS = ("mondrian_fixed", "mondrian", "mondrian_fair")
-VARIANTS = (*RIVALS, "mondrian_3", "mondrian_3_fair")
+MONDRIANS = ("mondrian_fixed", "mondrian", "mondrian_fair")
+VARIANTS = (*MONDRIANS, "mondrian_3", "mondrian_3_fair")
 EQUAL = "at equal leaves"
 END = 0.05  # full-grown trees of the two kinds differ by 3 % in leaves: this far outside is as good as equal
 
 
-def read_off(
+def interpolate_at_equal_leaves(
     frame: pd.DataFrame,
     ours: str,
     rivals: tuple[str, ...],
@@ -70,7 +70,7 @@ def compare_at_equal_leaves(
     mine = frame[frame["method"] == ours]
     curve, line = (
         compare(
-            pd.concat([mine, read_off(frame, ours, rivals, at, by, value, smooth)]),
+            pd.concat([mine, interpolate_at_equal_leaves(frame, ours, rivals, at, by, value, smooth)]),
             ours,
             EQUAL,
             by,
@@ -82,18 +82,18 @@ def compare_at_equal_leaves(
     return replace(curve, note=f"by straight lines {np.mean(line.gains):+.3f}") if line.total else curve
 
 
-def say_leaves(frame: pd.DataFrame, rival: str, methods: list[str], by: list[str]) -> str:
+def describe_leaf_ratios(frame: pd.DataFrame, rival: str, methods: list[str], by: list[str]) -> str:
     """How many times the leaves of each method the rival has, from setting to setting."""
-    means = means_of(frame, by, "leaves", [rival, *methods])
+    means = average_by_method(frame, by, "leaves", [rival, *methods])
     said = []
     for method in methods:
         times = (means[rival] / means[method]).dropna()
         if len(times):
-            said.append(f"{span(times)} times the leaves of {label_of(method)}")
+            said.append(f"{format_range(times)} times the leaves of {get_label(method)}")
     return "; ".join(said)
 
 
-def against_mondrian(
+def compare_with_mondrian(
     frame: pd.DataFrame, rules: dict[str, tuple[str, str]], by: list[str], *, smaller: bool = True
 ) -> dict[str, dict[str, Comparison]]:
     """Each rule (a method and the column it is judged by) against each Mondrian forest, and at equal numbers of leaves.
@@ -101,12 +101,12 @@ def against_mondrian(
     The keys say against what, as the end of a claim.
     """
     out = {}
-    for rival in RIVALS:
+    for rival in MONDRIANS:
         beside = ""
         if rival == "mondrian_fair":
-            leaves = say_leaves(frame, rival, list(dict.fromkeys(method for method, _ in rules.values())), by)
+            leaves = describe_leaf_ratios(frame, rival, list(dict.fromkeys(method for method, _ in rules.values())), by)
             beside = f" (our addition; it has {leaves})" if leaves else " (our addition)"
-        out[f"Against {label_of(rival)}{beside}"] = {
+        out[f"Against {get_label(rival)}{beside}"] = {
             rule: compare(frame, method, rival, by, value, smaller=smaller) for rule, (method, value) in rules.items()
         }
     equal = {

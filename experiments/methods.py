@@ -61,7 +61,7 @@ METHODS = {
 BATCH = ("random_forest", "extra_trees")
 
 
-def label_of(name: str) -> str:
+def get_label(name: str) -> str:
     return METHODS[name].label if name in METHODS else name
 
 

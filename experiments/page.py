@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from .runner import Run
-from .summary import Section, Standing, read
+from .summary import Section, Standing, read_table
 
 REDUCED = """\
 The paper repeats everything 16 times. So does this run where it is cheap; what was reduced, so that it fits in about three hours
@@ -53,13 +53,13 @@ def write(run: Run, experiments: Sequence[ModuleType], path: Path) -> Path:
     for experiment in experiments:
         absent = run.missing(experiment)
         if absent:
-            missing.append(say_missing(experiment, absent, len(experiment.plan(run.scale))))
-        frame = read(run.folder / f"{experiment.NAME}.csv")
+            missing.append(describe_missing(experiment, absent, len(experiment.plan(run.scale))))
+        frame = read_table(run.folder / f"{experiment.NAME}.csv")
         if frame.empty or not hasattr(experiment, "describe"):
             continue
         sections.append(experiment.describe(frame, experiment.draw(frame, run.folder)))
-        if hasattr(experiment, "check"):
-            checks += experiment.check(frame)
+        if hasattr(experiment, "check_goals"):
+            checks += experiment.check_goals(frame)
     path.parent.mkdir(parents=True, exist_ok=True)
     figures = os.path.relpath(run.folder, path.parent) or "."
     text = "\n".join(assemble(run, sections, checks, missing)).replace("{figures}", figures)
@@ -67,7 +67,7 @@ def write(run: Run, experiments: Sequence[ModuleType], path: Path) -> Path:
     return path
 
 
-def say_missing(experiment: ModuleType, absent: list, total: int) -> str:
+def describe_missing(experiment: ModuleType, absent: list, total: int) -> str:
     methods = sorted({job.method for job in absent})
     return f"{experiment.NAME}: {len(absent):,} of {total:,} jobs are missing ({', '.join(methods)})"
 

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from . import drawing, rows, tuning
-from .methods import BATCH, label_of, make_forest
+from .methods import BATCH, get_label, make_forest
 from .runner import Job, Run, Scale
-from .summary import Claim, Section, average, compare, judge, numbers, show, stand
+from .summary import Claim, Section, average, compare, format_comparisons, format_mean, judge, make_standings
 
 NAME = "prices"
 SETTINGS = ("share",)
@@ -31,7 +31,7 @@ METHODS = (
     "bsp_3",
     "bsp_fixed",
 )
-SLOW = {"random_forest": 4.0, "extra_trees": 2.0, "bsp_redraw": 3.0, "mondrian_redraw": 3.0}
+MICROSECONDS = {"random_forest": 4.0, "extra_trees": 2.0, "bsp_redraw": 3.0, "mondrian_redraw": 3.0}
 MAP = "map of bsp_redraw"
 CELL = 0.05  # degrees of latitude; of longitude, 0.08: about five kilometres each
 
@@ -40,7 +40,14 @@ def plan(scale: Scale) -> list[Job]:
     # Eight repetitions, not sixteen: the 92,000 rows that each predicts leave little to chance.
     n = 8 if scale.full else 2
     jobs = [
-        Job(NAME, "uk_prices", method, (("share", 0.2),), r, scale.trees * (0.023 * SLOW.get(method, 0.6) + 0.04))
+        Job(
+            NAME,
+            "uk_prices",
+            method,
+            (("share", 0.2),),
+            r,
+            scale.trees * (0.023 * MICROSECONDS.get(method, 0.6) + 0.04),
+        )
         for method in METHODS
         for r in range(n)
     ]
@@ -51,7 +58,7 @@ def measure(job: Job, run: Run) -> dict[str, Any]:
     split = rows.split_prices(job["share"], job.data_seed, run.data_home)
     if job.method == MAP:
         return write_map(job, run, split)
-    best = tuning.tuned(run, "uk_prices", 2, job.method)
+    best = tuning.get_max_features(run, "uk_prices", 2, job.method)
     forest = make_forest(job.method, classify=False, d=2, trees=run.scale.trees, seed=job.seed, max_features=best)
     return rows.measure_regression(forest, split)
 
@@ -98,7 +105,7 @@ def draw(frame: pd.DataFrame, folder: Path) -> list[str]:
     path = folder / "prices_map.csv"
     if not path.exists():
         return []
-    plt = drawing.start()
+    plt = drawing.import_pyplot()
     cells = pd.read_csv(path)
     figure, axes = plt.subplots(1, 3, figsize=(12, 5), layout="constrained", sharey=True)
     low, high = cells["true"].quantile([0.02, 0.98])
@@ -137,12 +144,12 @@ def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
     leaves = frame.groupby("method")["leaves"].mean()
     section.add(
         *(
-            f"| {label_of(m)} | {show(means.loc[m, 'mean'], means.loc[m, 'half'], 4)} | {PAPER.get(m, '')} | {leaves[m]:.0f} |"
+            f"| {get_label(m)} | {format_mean(means.loc[m, 'mean'], means.loc[m, 'half'], 4)} | {PAPER.get(m, '')} | {leaves[m]:.0f} |"
             for m in METHODS
             if m in means.index
         )
     )
-    section.standings += stand(frame, "prices", "rmse")
+    section.standings += make_standings(frame, "prices", "rmse")
     if figures:
         section.add(
             "", "The mean in cells of about five kilometres, BSP redraw; red is low, blue is high as in the paper:"
@@ -151,12 +158,14 @@ def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
     for rival in ("mondrian_fixed", "mondrian"):
         rules = {rule: compare(frame, method, rival, ["share"], "rmse") for rule, method in RULES.items()}
         rules["redraw against Mondrian redraw"] = compare(frame, "bsp_redraw", "mondrian_redraw", ["share"], "rmse")
-        text = f"Prices: BSP outperforms the Mondrian forests. Against {label_of(rival)}"
-        section.claims.append(Claim(text, judge(rules), numbers(rules)))
+        text = f"Prices: BSP outperforms the Mondrian forests. Against {get_label(rival)}"
+        section.claims.append(Claim(text, judge(rules), format_comparisons(rules)))
     batch = {
-        f"{label_of(b)} against BSP {rule}": compare(frame, b, method, ["share"], "rmse")
+        f"{get_label(b)} against BSP {rule}": compare(frame, b, method, ["share"], "rmse")
         for b in BATCH
         for rule, method in RULES.items()
     }
-    section.claims.append(Claim("Prices: RF and ERT are better than the online forests", judge(batch), numbers(batch)))
+    section.claims.append(
+        Claim("Prices: RF and ERT are better than the online forests", judge(batch), format_comparisons(batch))
+    )
     return section

@@ -12,7 +12,7 @@ from sklearn.decomposition import PCA
 from bspforest import datasets
 
 from .methods import count_leaves
-from .runner import seed_of
+from .runner import make_seed
 
 LOADERS = {
     "satimage": datasets.load_satimage,
@@ -40,7 +40,7 @@ def load(name: str, data_home: str | None) -> Any:
     return LOADERS[name](data_home=data_home)
 
 
-def reduce(split: Split, features: int | str) -> Split:
+def reduce_features(split: Split, features: int | str) -> Split:
     """The first principal components, fitted on the rows to learn; or, with "all", the features as they are."""
     if features == "all":
         return split
@@ -59,7 +59,7 @@ def split_classes(name: str, share: float | str, features: int | str, seed: int,
     else:
         order, n_train = np.random.default_rng(seed).permutation(n), round(float(share) * n)
     learn, ask = order[:n_train], order[n_train:]
-    return reduce(Split(data.data[learn], data.target[learn], data.data[ask], data.target[ask]), features)
+    return reduce_features(Split(data.data[learn], data.target[learn], data.data[ask], data.target[ask]), features)
 
 
 def split_airline(n: int, n_test: int, order: str, seed: int, data_home: str | None) -> Split:
@@ -87,13 +87,13 @@ def split_prices(share: float, seed: int, data_home: str | None) -> Split:
 def make_friedman(n: int, d: int, n_test: int, seed: int) -> Split:
     """Noisy rows to learn; rows to predict with the true function."""
     X, y, _ = datasets.make_friedman(n, d, random_state=seed)
-    X_test, _, truth = datasets.make_friedman(n_test, d, random_state=seed_of(seed, "test"))
+    X_test, _, truth = datasets.make_friedman(n_test, d, random_state=make_seed(seed, "test"))
     return Split(X, y, X_test, truth)
 
 
 def make_oblique_sine(n: int, n_test: int, seed: int) -> Split:
     X, y, _ = datasets.make_oblique_sine(n, random_state=seed)
-    X_test, _, truth = datasets.make_oblique_sine(n_test, random_state=seed_of(seed, "test"))
+    X_test, _, truth = datasets.make_oblique_sine(n_test, random_state=make_seed(seed, "test"))
     return Split(X, y, X_test, truth)
 
 
@@ -102,14 +102,14 @@ MEASURES = ("rmse", "leaves", "fit_cpu_s", "predict_cpu_s")
 
 def measure_regression(forest: Any, split: Split) -> dict[str, float]:
     """Fit a forest on one core and measure it. Times are those of its thread, so that other jobs do not count."""
-    begun = time.thread_time()
+    started = time.thread_time()
     forest.fit(split.X, split.y)
-    fitted = time.thread_time()
+    fitted_at = time.thread_time()
     error = forest.predict(split.X_test) - split.y_test
-    asked = time.thread_time()
+    predicted_at = time.thread_time()
     return {
         "rmse": float(np.sqrt(np.mean(error**2))),
         "leaves": float(count_leaves(forest)),
-        "fit_cpu_s": fitted - begun,
-        "predict_cpu_s": asked - fitted,
+        "fit_cpu_s": fitted_at - started,
+        "predict_cpu_s": predicted_at - fitted_at,
     }

@@ -32,7 +32,7 @@ from threadpoolctl import threadpool_limits
 from .methods import warm_up
 
 
-def seed_of(*parts: Any) -> int:
+def make_seed(*parts: Any) -> int:
     """A seed that depends on ``parts`` alone."""
     return int.from_bytes(hashlib.sha256("/".join(map(str, parts)).encode()).digest()[:4], "big")
 
@@ -71,12 +71,12 @@ class Job:
 
     @property
     def seed(self) -> int:
-        return seed_of(self.experiment, *self.key)
+        return make_seed(self.experiment, *self.key)
 
     @property
     def data_seed(self) -> int:
         """The same for all methods and settings, which are compared on the same rows."""
-        return seed_of(self.dataset, self.repetition)
+        return make_seed(self.dataset, self.repetition)
 
     def __getitem__(self, name: str) -> Any:
         return dict(self.setting)[name]
@@ -138,7 +138,7 @@ class Table:
         return job.key in self.rows
 
 
-class Clock:
+class ProgressReporter:
     """Says on standard error what is done and guesses the time that is left, from the costs of jobs and their true times."""
 
     def __init__(self, jobs: list[Job], done: int, workers: int) -> None:
@@ -190,7 +190,7 @@ class Run:
         table = self.table(experiment)
         return [job for job in experiment.plan(self.scale) if job not in table]
 
-    def sign(self) -> None:
+    def record_provenance(self) -> None:
         """Write down in ``run.json`` what this folder was made with; refuse to go on with another scale."""
         path = self.folder / "run.json"
         held: dict[str, Any]
@@ -208,9 +208,9 @@ class Run:
             held["commits"].append(commit)
         path.write_text(json.dumps(held, indent=1) + "\n")
 
-    def do(self, experiments: list[ModuleType]) -> list[tuple[Job, Exception]]:
+    def execute(self, experiments: list[ModuleType]) -> list[tuple[Job, Exception]]:
         """Do what is missing; the jobs that failed, with their errors."""
-        self.sign()
+        self.record_provenance()
         # Two jobs at a time, each with linear algebra in as many threads as there are cores: six times as slow.
         threadpool_limits(1)
         warm_up()
@@ -226,11 +226,11 @@ class Run:
             workers = 1 if experiment.TIMED else self.n_jobs
             guess = sum(job.cost for job in jobs) / workers / 60
             print(f"{experiment.NAME}: {len(jobs):,} jobs to do, {done:,} done, about {guess:.0f} min", file=sys.stderr)
-            failed += self._do_jobs(experiment, jobs, Clock(jobs, done, workers), workers)
+            failed += self._execute_jobs(experiment, jobs, ProgressReporter(jobs, done, workers), workers)
         return failed
 
-    def _do_jobs(
-        self, experiment: ModuleType, jobs: list[Job], clock: Clock, workers: int
+    def _execute_jobs(
+        self, experiment: ModuleType, jobs: list[Job], reporter: ProgressReporter, workers: int
     ) -> list[tuple[Job, Exception]]:
         table = self.table(experiment)
         failed: list[tuple[Job, Exception]] = []
@@ -243,11 +243,11 @@ class Run:
                 failed.append((job, error))
                 return
             table.append(job, measures, seconds)
-            clock.advance(job, seconds)
+            reporter.advance(job, seconds)
 
         if workers == 1:
             for job in jobs:
-                finish(job, lambda job=job: self._do(experiment, job))  # type: ignore[misc]
+                finish(job, lambda job=job: self._execute_job(experiment, job))  # type: ignore[misc]
             return failed
         # Threads: the forests' kernels and scikit-learn's trees run outside Python's lock.
         with ThreadPoolExecutor(workers) as pool:
@@ -256,7 +256,7 @@ class Run:
             try:
                 while True:
                     while len(running) < workers and (following := next(todo, None)) is not None:
-                        running[pool.submit(self._do, experiment, following)] = following
+                        running[pool.submit(self._execute_job, experiment, following)] = following
                     if not running:
                         return failed
                     for future in wait(running, return_when=FIRST_COMPLETED).done:
@@ -269,10 +269,10 @@ class Run:
                         finish(job, future.result)
                 raise
 
-    def _do(self, experiment: ModuleType, job: Job) -> tuple[dict[str, Any], float]:
-        begun = time.perf_counter()
+    def _execute_job(self, experiment: ModuleType, job: Job) -> tuple[dict[str, Any], float]:
+        started = time.perf_counter()
         measures = experiment.measure(job, self)
-        return measures, time.perf_counter() - begun
+        return measures, time.perf_counter() - started
 
 
 def find_commit() -> str | None:

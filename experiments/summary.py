@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from .methods import BATCH, METHODS, label_of
+from .methods import BATCH, METHODS, get_label
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Section:
         self.lines += lines
 
 
-def read(path: Path) -> pd.DataFrame:
+def read_table(path: Path) -> pd.DataFrame:
     """The table of an experiment; empty if there is none."""
     return pd.read_csv(path) if path.exists() else pd.DataFrame()
 
@@ -63,7 +63,7 @@ def average(frame: pd.DataFrame, by: list[str], value: str) -> pd.DataFrame:
     return out
 
 
-def shared(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+def keep_shared_repetitions(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """The rows of those repetitions that all methods of a setting have: their means are over the same rows."""
     if frame.empty:
         return frame
@@ -71,37 +71,37 @@ def shared(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     return frame[frame.groupby([*by, "repetition"])["method"].transform("nunique") == there]
 
 
-def means_of(frame: pd.DataFrame, index: str | list[str], value: str, methods: Iterable[str]) -> pd.DataFrame:
+def average_by_method(frame: pd.DataFrame, index: str | list[str], value: str, methods: Iterable[str]) -> pd.DataFrame:
     """Means with a column a method, empty for methods that were not run."""
     means = frame.pivot_table(index=index, columns="method", values=value, aggfunc="mean")
     return means.reindex(columns=list(methods))
 
 
-def show(mean: float, half: float, digits: int = 3) -> str:
+def format_mean(mean: float, half: float, digits: int = 3) -> str:
     """A mean with its error; without one if there was one repetition."""
     if pd.isna(mean):
         return ""
     return f"{mean:.{digits}f}" if pd.isna(half) else f"{mean:.{digits}f} ± {half:.{digits}f}"
 
 
-def span(values: Iterable[float], form: str = ".2f") -> str:
+def format_range(values: Iterable[float], form: str = ".2f") -> str:
     """The least and the most of some values; one of them if they read the same."""
     known = list(values)
     least, most = f"{min(known):{form}}", f"{max(known):{form}}"
     return least if least == most else f"{least} to {most}"
 
 
-def say(value: Any) -> str:
+def format_value(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int | np.integer) else str(value)
 
 
-def pivot(
+def format_table(
     frame: pd.DataFrame, value: str, column: str, methods: tuple[str, ...], digits: int = 3, best: str | None = "min"
 ) -> list[str]:
     """A table, methods down and ``column`` across; the best mean of each column, "min" or "max", in bold."""
     means = average(frame, ["method", column], value)
     across = sorted(set(frame[column]))
-    lines = [f"| {column} | {' | '.join(map(say, across))} |", "|---" * (len(across) + 1) + "|"]
+    lines = [f"| {column} | {' | '.join(map(format_value, across))} |", "|---" * (len(across) + 1) + "|"]
     top = {c: getattr(means[means[column] == c]["mean"], best)() if best else None for c in across}
     for method in methods:
         cells = []
@@ -110,10 +110,10 @@ def pivot(
             if cell.empty:
                 cells.append("")
                 continue
-            text = show(cell["mean"].iloc[0], cell["half"].iloc[0], digits)
+            text = format_mean(cell["mean"].iloc[0], cell["half"].iloc[0], digits)
             cells.append(f"**{text}**" if cell["mean"].iloc[0] == top[c] else text)
         if any(cells):
-            lines.append(f"| {label_of(method)} | {' | '.join(cells)} |")
+            lines.append(f"| {get_label(method)} | {' | '.join(cells)} |")
     return lines
 
 
@@ -142,11 +142,11 @@ class Comparison:
             return "not run"
         text = f"better in {self.better}, level in {self.level}, worse in {self.worse} of {self.total}"
         text += f" ({self.single} of one run, by its sign)" if self.single else ""
-        text += f", gain {span(self.gains, '+.3f')}, mean" if self.total > 1 else ", gain"
+        text += f", gain {format_range(self.gains, '+.3f')}, mean" if self.total > 1 else ", gain"
         return f"{text} {np.mean(self.gains):+.3f}" + (f" ({self.note})" if self.note else "")
 
 
-def by_sign(gains: Iterable[float]) -> Comparison:
+def compare_by_sign(gains: Iterable[float]) -> Comparison:
     """A comparison of means alone: each gain counts by its sign, whatever its error."""
     known = [float(gain) for gain in gains]
     better = sum(gain > 0 for gain in known)
@@ -222,7 +222,7 @@ def judge_size(
     if not gains:
         return judge(rules)
     met = "" if fits is None else ("yes, " if all(fits[0] <= gain <= fits[1] for gain in gains) else "no, ")
-    return f"{what}: {judge(rules)}; {size}: {met}by {span(gains, form)}"
+    return f"{what}: {judge(rules)}; {size}: {met}by {format_range(gains, form)}"
 
 
 def add_best_batch(frame: pd.DataFrame, by: list[str], value: str, *, smaller: bool = True) -> pd.DataFrame:
@@ -231,25 +231,25 @@ def add_best_batch(frame: pd.DataFrame, by: list[str], value: str, *, smaller: b
     return pd.concat([frame, (batch.min() if smaller else batch.max()).assign(method="best batch")])
 
 
-def numbers(rules: dict[str, Comparison]) -> str:
+def format_comparisons(rules: dict[str, Comparison]) -> str:
     return "; ".join(f"{name}: {c}" for name, c in rules.items())
 
 
-def stand(frame: pd.DataFrame, what: str, value: str) -> list[Standing]:
+def make_standings(frame: pd.DataFrame, what: str, value: str) -> list[Standing]:
     """How the forest stands beside the better batch forest: at its defaults, and the best of all online forests.
 
     All are averaged over the repetitions that all of them have.
     """
-    part = shared(frame[frame["method"].isin(METHODS)].assign(what=what), ["what"])
+    part = keep_shared_repetitions(frame[frame["method"].isin(METHODS)].assign(what=what), ["what"])
     error = 1 - part[value] if value == "accuracy" else part[value]
     means = error.groupby(part["method"]).mean()
     batch, online = means[means.index.isin(BATCH)], means[~means.index.isin(BATCH)]
     if "bsp" not in online:
         return []
-    name, least = ("none was run", np.nan) if batch.empty else (label_of(batch.idxmin()), batch.min())
-    return [Standing(what, name, least, online["bsp"], label_of(online.idxmin()), online.min())]
+    name, least = ("none was run", np.nan) if batch.empty else (get_label(batch.idxmin()), batch.min())
+    return [Standing(what, name, least, online["bsp"], get_label(online.idxmin()), online.min())]
 
 
-def style_of(method: str) -> dict[str, Any]:
+def get_line_style(method: str) -> dict[str, Any]:
     known = METHODS[method]
     return {"color": known.colour, "linestyle": known.line, "label": known.label}

@@ -18,7 +18,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 
 from . import rows
 from .methods import BATCH
-from .runner import Job, Run, Scale, seed_of
+from .runner import Job, Run, Scale, make_seed
 
 NAME = "tuning"
 SETTINGS = ("features",)
@@ -29,7 +29,7 @@ CLASSIFICATION = ("satimage", "letter", "dna", "usps")
 REGRESSION = (("friedman5", 5), ("friedman10", 10), ("uk_prices", 2), ("airline", 8), ("airline", 5))
 
 
-def effort(dataset: str, scale: Scale) -> tuple[int, int]:
+def get_effort(dataset: str, scale: Scale) -> tuple[int, int]:
     """Rows at most, and trees. Delays are mostly noise: on 4,000 flights one feature a cut seems best, on 100,000 it is worst."""
     if dataset == "airline":
         return (50_000, 20) if scale.full else (5_000, 10)
@@ -46,12 +46,12 @@ def plan(scale: Scale) -> list[Job]:
     ]
 
 
-def grid(d: int) -> list[int]:
+def make_grid(d: int) -> list[int]:
     """A few numbers of features out of d."""
     return sorted({max(1, round(k)) for k in (1, d**0.5, d / 3, 2 * d / 3, d)})
 
 
-def rows_of(job: Job, run: Run) -> tuple[np.ndarray, np.ndarray]:
+def load_rows(job: Job, run: Run) -> tuple[np.ndarray, np.ndarray]:
     seed = job.data_seed
     if job.dataset in CLASSIFICATION:
         data = rows.load(job.dataset, run.data_home)
@@ -62,15 +62,15 @@ def rows_of(job: Job, run: Run) -> tuple[np.ndarray, np.ndarray]:
         order = "time" if job["features"] == 8 else "no calendar"
         split = rows.split_airline(100_000, 0, order, seed, run.data_home)
     elif job.dataset == "uk_prices":
-        split = rows.split_prices(0.2, seed_of(seed, "tuning"), run.data_home)
+        split = rows.split_prices(0.2, make_seed(seed, "tuning"), run.data_home)
     else:
-        split = rows.make_friedman(2000, job["features"], 1, seed_of(seed, "tuning"))
+        split = rows.make_friedman(2000, job["features"], 1, make_seed(seed, "tuning"))
     return split.X, split.y
 
 
 def measure(job: Job, run: Run) -> dict[str, Any]:
-    X, y = rows_of(job, run)
-    most, trees = effort(job.dataset, run.scale)
+    X, y = load_rows(job, run)
+    most, trees = get_effort(job.dataset, run.scale)
     if len(X) > most:
         some = np.random.default_rng(job.data_seed).choice(len(X), most, replace=False)
         X, y = X[some], y[some]
@@ -80,7 +80,7 @@ def measure(job: Job, run: Run) -> dict[str, Any]:
     forest = random if job.method == "random_forest" else extra
     search = GridSearchCV(
         forest(n_estimators=trees, random_state=job.seed),
-        {"max_features": grid(X.shape[1])},
+        {"max_features": make_grid(X.shape[1])},
         cv=KFold(3, shuffle=True, random_state=0),
         scoring="accuracy" if classify else "neg_root_mean_squared_error",
         refit=False,
@@ -92,7 +92,7 @@ def measure(job: Job, run: Run) -> dict[str, Any]:
     }
 
 
-def tuned(run: Run, dataset: str, features: Any, method: str) -> int | None:
+def get_max_features(run: Run, dataset: str, features: Any, method: str) -> int | None:
     """The tuned max_features of a batch forest; None for the other methods."""
     if method not in BATCH:
         return None

@@ -35,11 +35,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from experiments.runner import Job, Run, Scale
 
-begun = []
+started = []
 
 def measure(job, run):
-    begun.append(job)
-    if len(begun) > 6 and sys.argv[2] == "first":
+    started.append(job)
+    if len(started) > 6 and sys.argv[2] == "first":
         time.sleep(600)
     return {"value": job.seed / 7}
 
@@ -47,7 +47,7 @@ def plan(scale):
     return [Job("slow", "none", "method", (("k", k),), r) for k in range(6) for r in range(2)]
 
 slow = SimpleNamespace(NAME="slow", SETTINGS=("k",), MEASURES=("value",), TIMED=False, plan=plan, measure=measure)
-Run(Path(sys.argv[1]), Scale("tiny", 2, 2)).do([slow])
+Run(Path(sys.argv[1]), Scale("tiny", 2, 2)).execute([slow])
 """
 
 
@@ -91,10 +91,10 @@ def test_a_table_of_other_columns_is_refused(tmp_path):
 
 
 def test_results_of_another_scale_are_not_mixed(tmp_path):
-    Run(tmp_path, TINY).sign()
-    Run(tmp_path, TINY).sign()
+    Run(tmp_path, TINY).record_provenance()
+    Run(tmp_path, TINY).record_provenance()
     with pytest.raises(SystemExit, match="another scale"):
-        Run(tmp_path, QUICK).sign()
+        Run(tmp_path, QUICK).record_provenance()
 
 
 def test_a_failing_job_does_not_end_the_run(tmp_path, capsys):
@@ -108,7 +108,7 @@ def test_a_failing_job_does_not_end_the_run(tmp_path, capsys):
         NAME="some", SETTINGS=("k",), MEASURES=("value",), TIMED=True, plan=lambda scale: jobs, measure=measure
     )
     run = Run(tmp_path, TINY)
-    failed = run.do([some])
+    failed = run.execute([some])
     assert [job["k"] for job, _ in failed] == [1] and "too large" in capsys.readouterr().err
     assert [job["k"] for job in run.missing(some)] == [1]
 
@@ -128,7 +128,7 @@ def test_jobs_that_finish_after_an_interrupt_are_kept(tmp_path, monkeypatch):
     )
     monkeypatch.setattr(runner, "wait", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        Run(tmp_path, TINY, n_jobs=2).do([some])
+        Run(tmp_path, TINY, n_jobs=2).execute([some])
     assert [job["k"] for job in Run(tmp_path, TINY).missing(some)] == [2]  # two were running
 
 
@@ -137,7 +137,7 @@ def test_a_run_says_its_commit_if_there_is_one(tmp_path, monkeypatch):
     path.write_text('{"scale": {"name": "tiny", "trees": 2, "repetitions": 2}, "machines": []}')  # an older version's
     for commit, held in ((None, None), ("abc", ["abc"]), ("abc", ["abc"]), ("def", ["abc", "def"])):
         monkeypatch.setattr(runner, "find_commit", lambda commit=commit: commit)
-        Run(tmp_path, TINY).sign()
+        Run(tmp_path, TINY).record_provenance()
         assert json.loads(path.read_text()).get("commits") == held
     monkeypatch.undo()
     monkeypatch.setenv("PATH", "")  # no git
@@ -176,7 +176,7 @@ def tiny_run(tmp_path_factory):
         patch.setattr(efficiency, "N_TEST", 200)
         for name, n_jobs in (("one", 1), ("two", 2)):
             run = Run(tmp_path_factory.mktemp(name), TINY, n_jobs)
-            assert run.do([tuning, efficiency, friedman]) == []
+            assert run.execute([tuning, efficiency, friedman]) == []
             runs.append(run)
     return runs
 

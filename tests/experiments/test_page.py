@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 
 from experiments import airline, classification, cost, efficiency, friedman, page, prices
-from experiments.leaves import against_mondrian
+from experiments.leaves import compare_with_mondrian
 from experiments.runner import FULL, Run
-from experiments.summary import Comparison, by_sign, compare, judge, judge_size, stand
+from experiments.summary import Comparison, compare, compare_by_sign, judge, judge_size, make_standings
 
 
 def make_frame(gap: float, noise: float, repetitions: int = 10) -> pd.DataFrame:
@@ -45,11 +45,11 @@ def test_comparisons_and_verdicts():
     assert judge({"x": Comparison(1, 1, 0)}).startswith("**partly**: never worse")
     assert judge({"x": Comparison()}) == "not run"
     assert judge({"x": single, "y": better}) == "**reproduced** (2 of 4 comparisons of one run)"
-    assert judge({"x": by_sign([0.1, 0.2])}) == "**reproduced** (by means)"
+    assert judge({"x": compare_by_sign([0.1, 0.2])}) == "**reproduced** (by means)"
     assert judge_size("better", {"x": Comparison(2, gains=[0.1, 0.7])}, "by 0.1", fits=(0.05, 0.15)) == (
         "better: **reproduced**; by 0.1: no, by 0.10 to 0.70"
     )
-    assert judge_size("longer", {"x": by_sign([0.1])}, "a bit", ".0%").endswith("(by means); a bit: by 10%")
+    assert judge_size("longer", {"x": compare_by_sign([0.1])}, "a bit", ".0%").endswith("(by means); a bit: by 10%")
 
 
 def test_mondrian_is_read_off_at_equal_leaves():
@@ -62,11 +62,11 @@ def test_mondrian_is_read_off_at_equal_leaves():
     ]
     frame = pd.DataFrame(rows)
     frame.loc[(frame["method"] == "bsp") & (frame["n"] == 2), "leaves"] = 2000  # more than any
-    text, equal = list(against_mondrian(frame, {"exact": ("bsp", "rmse")}, ["n"]).items())[-1]
+    text, equal = list(compare_with_mondrian(frame, {"exact": ("bsp", "rmse")}, ["n"]).items())[-1]
     assert "at equal leaves" in text and equal["exact"].total == equal["exact"].better == 1
     line = 3.0 + 2.0 * np.log10(100 / 80) - 3.05
     assert 0 < equal["exact"].gains[0] < line and f"by straight lines {line:+.3f}" in str(equal["exact"])
-    fair = [text for text in against_mondrian(frame, {"exact": ("bsp", "rmse")}, ["n"]) if "(d-1)" in text]
+    fair = [text for text in compare_with_mondrian(frame, {"exact": ("bsp", "rmse")}, ["n"]) if "(d-1)" in text]
     assert fair == ["Against Mondrian, (d-1) τₙ (our addition; it has 0.05 to 1.25 times the leaves of BSP, τₙ)"]
 
 
@@ -74,9 +74,11 @@ def test_standings_are_of_the_same_rows():
     level = [1.0, 2.0, 3.0]  # rows of the later repetitions are harder
     rows = [{"method": "bsp", "repetition": r, "rmse": v} for r, v in enumerate(level)]
     rows += [{"method": "mean", "repetition": 2, "rmse": 9.0}]
-    (alone,) = stand(pd.DataFrame(rows), "alone", "rmse")
+    (alone,) = make_standings(pd.DataFrame(rows), "alone", "rmse")
     assert alone.error == 2.0 and alone.batch == "none was run"
-    (beside,) = stand(pd.DataFrame([*rows, {"method": "extra_trees", "repetition": 0, "rmse": 0.8}]), "beside", "rmse")
+    (beside,) = make_standings(
+        pd.DataFrame([*rows, {"method": "extra_trees", "repetition": 0, "rmse": 0.8}]), "beside", "rmse"
+    )
     assert (beside.error, beside.batch_error) == (1.0, 0.8)
     assert page.describe_standings([alone, beside])[-2:] == [
         "| beside | extra trees | 0.800 | 1.000 | BSP, τₙ | 1.000 | 1.25 |",
