@@ -1,1 +1,1 @@
-"""The paper's experiments, run anew: one small module a table or figure, over one runner."""
+"""Reproduction of the paper's experiments: one module per table or figure, and a common runner."""

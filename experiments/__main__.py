@@ -1,6 +1,6 @@
-"""Run the paper's experiments: ``python -m experiments`` for minutes, with ``--full`` for hours.
+"""Run the paper's experiments: ``python -m experiments`` takes minutes, ``--full`` takes hours.
 
-What is done is kept; a run that was interrupted goes on where it stopped.
+Finished jobs are kept, so an interrupted run resumes where it stopped.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from . import airline, classification, cost, efficiency, friedman, page, prices, tuning
 from .runner import FULL, QUICK, Run
 
-# The cheap ones run first; the page has the paper's order.
+# Cheap experiments run first; the page follows the order of the paper.
 EXPERIMENTS = {e.NAME: e for e in (tuning, efficiency, friedman, classification, prices, cost, airline)}
 PAGE = (tuning, classification, friedman, prices, airline, efficiency, cost)
 
@@ -21,16 +21,18 @@ PAGE = (tuning, classification, friedman, prices, airline, efficiency, cost)
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m experiments", description=__doc__.splitlines()[0])
     parser.add_argument(
-        "names", nargs="*", metavar="experiment", help=f"any of {', '.join(EXPERIMENTS)}; all if none is given"
+        "names", nargs="*", metavar="experiment", help=f"any of {', '.join(EXPERIMENTS)} (default: all)"
     )
-    parser.add_argument("--full", action="store_true", help="the paper's settings: about three hours on two cores")
-    parser.add_argument("--results", type=Path, help="folder of the tables (default: results/quick or results/full)")
-    parser.add_argument("--page", type=Path, help="the page (default: docs/results.md if full, else in the folder)")
-    parser.add_argument("--data", help="folder of the datasets (default: the environment variable BSPFOREST_DATA)")
+    parser.add_argument("--full", action="store_true", help="use the paper's settings, about three hours on two cores")
+    parser.add_argument("--results", type=Path, help="folder for the tables (default: results/quick or results/full)")
     parser.add_argument(
-        "--jobs", type=int, default=min(2, os.cpu_count() or 1), help="cores to use (default: %(default)s)"
+        "--page", type=Path, help="file for the page (default: docs/results.md with --full, else in the results folder)"
     )
-    parser.add_argument("--page-only", action="store_true", help="make the page from what there is")
+    parser.add_argument("--data", help="folder with the datasets (default: the environment variable BSPFOREST_DATA)")
+    parser.add_argument(
+        "--jobs", type=int, default=min(2, os.cpu_count() or 1), help="number of cores to use (default: %(default)s)"
+    )
+    parser.add_argument("--page-only", action="store_true", help="only write the page, from existing results")
     options = parser.parse_args(argv)
     unknown = [name for name in options.names if name not in EXPERIMENTS]
     if unknown:
@@ -48,12 +50,12 @@ def main(argv: list[str] | None = None) -> int:
         try:
             failed = run.execute(chosen)
         except KeyboardInterrupt:
-            print("\nStopped. The same command goes on from here.", file=sys.stderr)
+            print("\nStopped. Run the same command again to resume.", file=sys.stderr)
             return 130
     written = page.write(run, PAGE, options.page or default_page(folder, options.full))
     print(f"Results: {written}")
     if failed:
-        print(f"{len(failed)} jobs failed, the first: {failed[0][0]}: {failed[0][1]}", file=sys.stderr)
+        print(f"{len(failed)} jobs failed; the first was {failed[0][0]}: {failed[0][1]}", file=sys.stderr)
     return 1 if failed else 0
 
 

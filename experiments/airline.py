@@ -1,4 +1,4 @@
-"""Table 1, airline: delays of flights, in time order as the paper has it, the same flights shuffled, and without dates."""
+"""Table 1, airline: flight delays in time order as in the paper, with shuffled flights, and without dates."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SLOW = ("extra_trees", "random_forest", "bsp_redraw")
 N_TEST = 100_000
 DAY_OF_MONTH = 6
 
-# Seconds of a fit on two cores, a million rows and trees.
+# Approximate cost of a fit per row and tree on two cores, to order the jobs.
 MICROSECONDS = {
     "mean": 0.0,
     "mondrian": 0.05,
@@ -52,9 +52,9 @@ MICROSECONDS = {
 
 
 def repetitions(scale: Scale, method: str, order: str, n: int) -> int:
-    """Sixteen where a job takes seconds; three, or one, where it takes minutes.
+    """Return sixteen where a job takes seconds, three or one where it takes minutes.
 
-    Rows do not change between repetitions in time order, only the seeds of the forests: few say nearly all.
+    In time order only the seeds of the forests differ between repetitions, so a few are enough.
     """
     if method == "mean" and order != "shuffled":
         return 1
@@ -98,12 +98,12 @@ def measure(job: Job, run: Run) -> dict[str, Any]:
         started = time.perf_counter()
         forest.fit(split.X, split.y)
         fitted_at = time.perf_counter()
-    said = forest.predict(split.X_test)
+    predicted = forest.predict(split.X_test)
     predicted_at = time.perf_counter()
     if (job["order"], job["n"], job.repetition) == ("time", 100_000, 0):
-        write_days(job, run, split, said)
+        write_days(job, run, split, predicted)
     return {
-        **describe_error(said - split.y_test),
+        **describe_error(predicted - split.y_test),
         "leaves": float(count_leaves(forest)),
         "fit_s": fitted_at - started,
         "predict_s": predicted_at - fitted_at,
@@ -112,7 +112,7 @@ def measure(job: Job, run: Run) -> dict[str, Any]:
 
 
 def describe_error(error: np.ndarray) -> dict[str, float]:
-    """Root mean square; its two parts: the mean, and the spread about the mean."""
+    """Return the RMSE of an error, its mean (bias) and its standard deviation (spread)."""
     return {
         "rmse": float(np.sqrt(np.mean(error**2))),
         "bias": float(error.mean()),
@@ -120,17 +120,17 @@ def describe_error(error: np.ndarray) -> dict[str, float]:
     }
 
 
-def write_days(job: Job, run: Run, split: rows.Split, said: np.ndarray) -> None:
-    """Mean delays by day of the month, for the figure: learned, true and predicted."""
+def write_days(job: Job, run: Run, split: rows.Split, predicted: np.ndarray) -> None:
+    """Write mean delays by day of the month for the figure: of the training rows, true and predicted."""
     with (run.folder / f"airline_days_{job.method}.csv").open("w", newline="", encoding="utf-8") as file:
         lines = csv.writer(file, lineterminator="\n")
         lines.writerow(("day", "rows", "learned", "true", "predicted"))
-        learned, asked = split.X[:, DAY_OF_MONTH], split.X_test[:, DAY_OF_MONTH]
-        for day in np.union1d(learned, asked):
-            there = asked == day
-            parts = (split.y[learned == day], split.y_test[there], said[there])
-            means = [f"{part.mean():.3f}" if len(part) else "" for part in parts]
-            lines.writerow((int(day), int(there.sum()), *means))
+        train_days, test_days = split.X[:, DAY_OF_MONTH], split.X_test[:, DAY_OF_MONTH]
+        for day in np.union1d(train_days, test_days):
+            on_day = test_days == day
+            samples = (split.y[train_days == day], split.y_test[on_day], predicted[on_day])
+            means = [f"{sample.mean():.3f}" if len(sample) else "" for sample in samples]
+            lines.writerow((int(day), int(on_day.sum()), *means))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ DRAWN = ("bsp", "mondrian", "random_forest")
 
 
 def draw(frame: pd.DataFrame, folder: Path) -> list[str]:
-    """Mean delay by day: what was learned, what came, what was predicted."""
+    """Draw the mean delay by day in the training rows, in the test rows and as predicted."""
     tables = {
         m: pd.read_csv(folder / f"airline_days_{m}.csv") for m in DRAWN if (folder / f"airline_days_{m}.csv").exists()
     }
@@ -163,14 +163,14 @@ def draw(frame: pd.DataFrame, folder: Path) -> list[str]:
     plt = drawing.import_pyplot()
     figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
     some = next(iter(tables.values()))
-    ax.plot(some["day"], some["learned"], "ks-", label="learned", markersize=4)
-    ax.plot(some["day"], some["true"], "ko--", label="to be predicted", markersize=4, fillstyle="none")
+    ax.plot(some["day"], some["learned"], "ks-", label="training rows", markersize=4)
+    ax.plot(some["day"], some["true"], "ko--", label="test rows", markersize=4, fillstyle="none")
     for method, table in tables.items():
         known = METHODS[method]
         ax.plot(table["day"], table["predicted"], known.line, color=known.colour, label=known.label, linewidth=1.8)
     last = some.loc[some["learned"].notna(), "day"].max()
     ax.axvspan(last + 0.5, some["day"].max() + 0.5, color="#eeeeee", zorder=0)
-    ax.set(xlabel="day of January 2008 (grey: days that no row was learned of)", ylabel="mean delay, minutes")
+    ax.set(xlabel="day of January 2008 (grey: no training rows)", ylabel="mean delay (minutes)")
     ax.legend()
     drawing.save(figure, folder / "airline_days.png")
     return ["airline_days.png"]
@@ -179,8 +179,8 @@ def draw(frame: pd.DataFrame, folder: Path) -> list[str]:
 def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
     section = Section("Table 1: airline delays")
     section.add(
-        "RMSE in minutes on the 100,000 flights that follow the ones learned, in time order as the paper says; and with the same "
-        "flights shuffled before they are parted. The paper's flights are of the same source and year, not necessarily the same rows."
+        "RMSE in minutes on the 100,000 flights that follow the training rows, in time order as in the paper, and with the "
+        "same flights shuffled before the split. The paper uses the same source and year, but not necessarily the same rows."
     )
     for order, title in ORDERS.items():
         part = frame[frame["order"] == order].sort_values("n")
@@ -188,7 +188,9 @@ def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
             section.add(*describe_permutations(part))
             part = keep_shared_repetitions(part, ["n"])
         if not part.empty:
-            section.add("", f"{title}, by rows learned:", "", *format_table(part, "rmse", "n", ORDER, digits=2))
+            section.add(
+                "", f"{title}, by number of training rows:", "", *format_table(part, "rmse", "n", ORDER, digits=2)
+            )
     section.add("", "The paper's Table 1:", "", "| | 100K | 400K | 1M |", "|---|---|---|---|")
     section.add(*(f"| {get_label(m)} | {' | '.join(values.values())} |" for m, values in PAPER.items()))
     section.add(*explain(frame), "", *(f"![delay by day]({{figures}}/{name})" for name in figures))
@@ -213,24 +215,24 @@ def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
 
 
 def describe_permutations(part: pd.DataFrame) -> list[str]:
-    """Which repetitions the means over shuffled flights are of, and why; and where no batch forest was run."""
+    """Describe which repetitions are averaged over shuffled flights, and where no batch forest was run."""
     if part.empty:
         return []
     counts = keep_shared_repetitions(part, ["n"]).groupby("n")["repetition"].nunique()
-    said = ", ".join(f"{counts.get(n, 0)} at {n:,}" for n in part["n"].unique())
+    known = ", ".join(f"{counts.get(n, 0)} at {n:,}" for n in part["n"].unique())
     constant = part[(part["method"] == "mean") & (part["n"] == part["n"].min())]["rmse"]
-    spread = f": the constant mean's RMSE goes from {constant.min():.1f} to {constant.max():.1f} between them"
+    spread = f": the RMSE of the constant mean ranges from {constant.min():.1f} to {constant.max():.1f}"
     lines = [
         "",
-        f"Shuffled, each repetition has other rows{spread if len(constant) > 1 else ''}. Means over shuffled flights "
-        f"are of the permutations alone that all methods at that number of rows have: {said}.",
+        f"With shuffled flights, each repetition has different rows{spread if len(constant) > 1 else ''}. Means over "
+        f"shuffled flights use only the permutations that all methods share at that number of rows: {known}.",
     ]
     without = [f"{n:,}" for n, some in part.groupby("n") if not some["method"].isin(BATCH).any()]
     return lines + ([f"No batch forest was run on {', '.join(without)} shuffled rows."] if without else [])
 
 
 def explain(frame: pd.DataFrame) -> list[str]:
-    """Why the orders differ: the mean of the error, its spread about the mean, and both without the calendar."""
+    """Explain the difference between the orders by bias and spread of the error, with and without calendar features."""
     part = frame[frame["n"] == 100_000]
     late = part[part["order"] == "time"]
     if late.empty:
@@ -239,12 +241,12 @@ def explain(frame: pd.DataFrame) -> list[str]:
         [part[part["order"] != "shuffled"], keep_shared_repetitions(part[part["order"] == "shuffled"], ["n"])]
     )
     means = same.groupby(["order", "method"])[["rmse", "bias", "spread"]].mean()
-    high = " All of them predict too much on the mean." if (late["bias"] > 0).all() else ""
+    high = " All methods overestimate the delay on average." if (late["bias"] > 0).all() else ""
     lines = [
         "",
-        "Why the orders differ: in time order the first 100,000 rows are the days 1 to 6 of January, with the delays "
-        "of the holidays' end, and the next 100,000 the days 6 to 12, with shorter ones. The RMSE is the root of the "
-        "squared mean error plus the squared spread about it."
+        "The orders differ for this reason: in time order, the first 100,000 rows are January 1 to 6, with the delays at "
+        "the end of the holidays, and the next 100,000 are January 6 to 12, with shorter delays. The squared RMSE is the "
+        "squared mean error plus the squared spread (standard deviation of the error)."
         f"{high}{explain_level(means)}{explain_calendar(means)}",
         "",
         f"| | {' | '.join(f'RMSE, {order} | mean error | spread' for order in ORDERS)} |",
@@ -262,34 +264,38 @@ def explain(frame: pd.DataFrame) -> list[str]:
 
 
 def explain_level(means: pd.DataFrame) -> str:
-    """The part of the error that no forest can help."""
+    """Describe the part of the error that no forest can avoid."""
     if ("time", "mean") not in means.index:
         return ""
     forests = means.loc["time", "bias"].drop("mean")
-    among = f" The forests' mean errors are {forests.min():+.2f} to {forests.max():+.2f}." if len(forests) else ""
+    among = (
+        f" The mean errors of the forests range from {forests.min():+.2f} to {forests.max():+.2f}."
+        if len(forests)
+        else ""
+    )
     return (
-        f" The constant mean of the flights learned is off by {means.loc[('time', 'mean'), 'bias']:+.2f}: that is the "
-        f"change of level between the weeks, which no feature foretells.{among}"
+        f" The constant mean of the training rows has a mean error of {means.loc[('time', 'mean'), 'bias']:+.2f}, the "
+        f"change in level between the weeks, which no feature can predict.{among}"
     )
 
 
 def explain_calendar(means: pd.DataFrame) -> str:
-    """What day and month do: the forests with them beside the same without."""
-    told = []
+    """Describe the effect of day and month by comparing forests with and without them."""
+    sentences = []
     for method in ("bsp", "mondrian"):
         if ("time", method) in means.index and ("no calendar", method) in means.index:
             ours, less = means.loc[("time", method)], means.loc[("no calendar", method)]
-            told.append(
+            sentences.append(
                 f"{get_label(method)} has a mean error of {ours['bias']:+.2f} and a spread of {ours['spread']:.2f} with "
                 f"them, {less['bias']:+.2f} and {less['spread']:.2f} without: with them its RMSE is "
                 f"{'larger' if ours['rmse'] > less['rmse'] else 'smaller'} by {abs(ours['rmse'] - less['rmse']):.2f}"
             )
-    if not told:
+    if not sentences:
         return ""
     return (
-        " The days to predict lie beyond those learned, and the forests answer as for the last day they know, or for "
-        "one that resembles it in other features. What this does shows beside the runs without day and month, which "
-        f"have five features and so another budget too. {'; '.join(told)}."
+        " The test days are later than the training days, and the forests predict as for the last training day, or for "
+        "one that is similar in other features. The runs without day and month show the effect; they have five features "
+        f"and therefore also a different budget. {'; '.join(sentences)}."
     )
 
 
@@ -297,12 +303,17 @@ def describe_cost(frame: pd.DataFrame) -> list[str]:
     part = frame[(frame["order"] == "time") & frame["fit_s"].notna()].sort_values("n")
     lines = [
         "",
-        "Seconds to fit in time order, with all cores of the run (`--jobs`):",
+        "Time to fit in time order, in seconds, with all cores of the run (`--jobs`):",
         "",
         *format_table(part, "fit_s", "n", ORDER, digits=1, best=None),
     ]
-    lines += ["", "Memory while fitting, MB:", "", *format_table(part, "peak_mb", "n", ORDER, digits=0, best=None)]
-    return [*lines, "", "Leaves a tree:", "", *format_table(part, "leaves", "n", ORDER, digits=0, best=None)]
+    lines += [
+        "",
+        "Peak memory while fitting, in MB:",
+        "",
+        *format_table(part, "peak_mb", "n", ORDER, digits=0, best=None),
+    ]
+    return [*lines, "", "Leaves per tree:", "", *format_table(part, "leaves", "n", ORDER, digits=0, best=None)]
 
 
 def check_goals(frame: pd.DataFrame) -> list[tuple[str, str, str, bool]]:
@@ -318,13 +329,18 @@ def check_goals(frame: pd.DataFrame) -> list[tuple[str, str, str, bool]]:
             other = compare(part, "bsp", "mondrian", ["n"], "rmse")
             shown = format_mean(here.loc["mondrian", "mean"], here.loc["mondrian", "half"], 2)
             out.append(
-                ("airline 100K, Mondrian at the same budget behind", "behind", f"{shown}; BSP {other}", other.holds)
+                (
+                    "airline 100K, better than Mondrian at the same budget",
+                    "better",
+                    f"Mondrian {shown}; BSP {other}",
+                    other.holds,
+                )
             )
     large = frame[(frame["order"] == "time") & (frame["n"] == 1_000_000)]
     seconds = large.groupby("method")["fit_s"].mean() if len(large) else {}
     if "bsp" in seconds and "random_forest" in seconds:
         ours, theirs = seconds["bsp"], seconds["random_forest"]
         memory = large[large["method"] == "bsp"]["peak_mb"].max() / 1000
-        shown = f"{ours:.0f} s and {memory:.1f} GB, against {theirs:.0f} s"
-        out.append(("airline 1M, fit faster than the random forest's, in 24 GB", "faster", shown, ours < theirs))
+        shown = f"{ours:.0f} s and {memory:.1f} GB, random forest {theirs:.0f} s"
+        out.append(("airline 1M, faster to fit than the random forest, within 24 GB", "faster", shown, ours < theirs))
     return out

@@ -1,4 +1,4 @@
-"""Section 5.1: classification of four sets, by share of rows learned; four principal components, ten, and all features."""
+"""Section 5.1: classification of four datasets by training fraction, with 4 and 10 principal components and all features."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ CURVE = (
 OFFICIAL = (*CURVE, "mondrian_3", "mondrian_3_fair")
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
-# Rows and classes of a set, microseconds a row and tree: only to guess how long jobs take.
+# Number of rows per dataset and microseconds per row and tree, to estimate how long jobs take.
 N_ROWS = {"satimage": 6435, "letter": 20_000, "dna": 3186, "usps": 9298}
 MICROSECONDS = {"random_forest": 4.0, "extra_trees": 1.6, "bsp_redraw": 2.0}
 
 
 def repetitions(scale: Scale, dataset: str, features: Any) -> int:
-    """Sixteen as in the paper, with its four components; eight for letter, which is half of all rows and predicts many.
+    """Return sixteen for four components as in the paper, eight for letter, which has half of all rows.
 
-    Four beyond the paper, where rows are wide and jobs slow.
+    Settings that are not in the paper have more features and slower jobs, and get four.
     """
     if not scale.full:
         return scale.repetitions if features == 4 else 1
@@ -72,10 +72,14 @@ def plan(scale: Scale) -> list[Job]:
         for dataset, n in N_ROWS.items():
             for share in (*shares, "official"):
                 for method in OFFICIAL if share == "official" else CURVE:
-                    part = 0.7 if share == "official" else float(share)
+                    fraction = 0.7 if share == "official" else float(share)
                     wide = 1.0 if features != "all" or dataset in ("satimage", "letter") else 3.0
                     cost = (
-                        n * scale.trees * 1e-6 * (part * MICROSECONDS.get(method, 0.5) * wide + (1 - part) * 0.5) + 0.1
+                        n
+                        * scale.trees
+                        * 1e-6
+                        * (fraction * MICROSECONDS.get(method, 0.5) * wide + (1 - fraction) * 0.5)
+                        + 0.1
                     )
                     jobs += [
                         Job(NAME, dataset, method, (("features", features), ("share", share)), r, cost)
@@ -92,12 +96,12 @@ def measure(job: Job, run: Run) -> dict[str, Any]:
     started = time.thread_time()
     forest.fit(split.X, split.y)
     fitted_at = time.thread_time()
-    said = forest.predict(split.X_test)
+    predicted = forest.predict(split.X_test)
     predicted_at = time.thread_time()
     measures = {
         "n_train": len(split.X),
         "d": d,
-        "accuracy": float(np.mean(said == split.y_test)),
+        "accuracy": float(np.mean(predicted == split.y_test)),
         "leaves": float(count_leaves(forest)),
         "fit_cpu_s": fitted_at - started,
         "predict_cpu_s": predicted_at - fitted_at,
@@ -111,14 +115,14 @@ def measure(job: Job, run: Run) -> dict[str, Any]:
 # ----------------------------------------------------------------------------------------------------------------------
 # The page
 
-# The paper's rule of voting and ours, under both refinements: method and column of the table.
+# The paper's voting rule and ours, under both refinements: method and column of the table.
 RULES = {
     "exact soft": ("bsp", "accuracy"),
     "exact hard": ("bsp", "accuracy_hard"),
     "redraw soft": ("bsp_redraw", "accuracy"),
     "redraw hard": ("bsp_redraw", "accuracy_hard"),
 }
-COMPETITIVE = 0.01  # of accuracy: what we take "competitive" to mean
+COMPETITIVE = 0.01  # difference in accuracy that counts as "competitive"
 GOALS = {"satimage": 0.875, "letter": 0.645, "dna": 0.90, "usps": 0.745}
 
 
@@ -131,7 +135,7 @@ def draw(frame: pd.DataFrame, folder: Path) -> list[str]:
         figure, axes = plt.subplots(1, 4, figsize=(13, 3.6), layout="constrained")
         for ax, dataset in zip(axes, N_ROWS, strict=True):
             drawing.draw_curves(ax, part[part["dataset"] == dataset], CURVE, "share", "accuracy")
-            ax.set(title=dataset, xlabel="share of rows learned", xlim=(0, 1))
+            ax.set(title=dataset, xlabel="training fraction", xlim=(0, 1))
         axes[0].set_ylabel("accuracy")
         handles, labels = axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4)
@@ -143,18 +147,20 @@ def draw(frame: pd.DataFrame, folder: Path) -> list[str]:
 def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
     section = Section("Classification (Section 5.1)")
     section.add(
-        "Accuracy by share of rows learned, the others predicted. Principal components are fitted on the rows learned. "
-        "Soft voting, except where it says hard; `max_features` of the batch forests is tuned by cross-validation."
+        "Accuracy on the remaining rows, by training fraction. Principal components are fitted on the training rows. "
+        "Voting is soft unless stated otherwise; `max_features` of the batch forests is tuned by cross-validation."
     )
     for name in figures:
-        what = {"4": "Four principal components, as in the paper.", "10": "Ten components."}
-        section.add("", what.get(name[15:-4], "All features."), "", f"![accuracy by share]({{figures}}/{name})")
+        what = {"4": "Four principal components, as in the paper:", "10": "Ten components:"}
+        section.add(
+            "", what.get(name[15:-4], "All features:"), "", f"![accuracy by training fraction]({{figures}}/{name})"
+        )
     curves = frame[frame["share"] != "official"]
     for features in (4, 10, "all"):
         part = curves[(curves["features"].astype(str) == str(features)) & (curves["share"].astype(str) == "0.5")]
         if not part.empty:
             title = "all features" if features == "all" else f"{features} components"
-            section.add("", f"Half of the rows learned, {title}:", "")
+            section.add("", f"Training fraction 0.5, {title}:", "")
             section.add(*format_table(part, "accuracy", "dataset", CURVE, best="max"))
     section.add(*describe_votes(curves), *describe_official(frame[frame["share"] == "official"]))
     for (features, dataset), part in frame[frame["share"] == "official"].groupby(["features", "dataset"], sort=False):
@@ -167,10 +173,10 @@ def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
 
 
 def describe_votes(curves: pd.DataFrame) -> list[str]:
-    """What soft voting gains over hard voting: the mean over shares in each repetition that has all of them."""
+    """Describe the gain of soft over hard voting, averaged over fractions in each repetition that has all of them."""
     lines = [
         "",
-        "What soft voting gains over the paper's majority of majorities, mean over shares (four components):",
+        "Gain in accuracy of soft voting over the paper's majority of majorities, averaged over training fractions (four components):",
         "",
     ]
     four = curves[curves["features"].astype(str) == "4"]
@@ -190,7 +196,7 @@ def describe_official(frame: pd.DataFrame) -> list[str]:
             title = "all features" if features == "all" else f"{features} components"
             lines += [
                 "",
-                f"The official split, {title} (only the seeds of the forests differ between repetitions):",
+                f"Official split, {title} (only the seeds of the forests differ between repetitions):",
                 "",
             ]
             lines += format_table(part, "accuracy", "dataset", OFFICIAL, best="max")
@@ -198,7 +204,7 @@ def describe_official(frame: pd.DataFrame) -> list[str]:
 
 
 def judge_batch(frame: pd.DataFrame, sets: tuple[str, ...]) -> Claim:
-    """Is the forest within `COMPETITIVE` of the better batch forest, at every share?"""
+    """Judge whether the forest is within `COMPETITIVE` of the better batch forest at every training fraction."""
     part = add_best_batch(frame[frame["dataset"].isin(sets)], ["dataset", "share"], "accuracy", smaller=False)
     part.loc[part["method"] == "best batch", "accuracy"] -= COMPETITIVE
     rules = {}
@@ -228,7 +234,7 @@ def judge_mondrian(frame: pd.DataFrame) -> list[Claim]:
 
 
 def check_goals(frame: pd.DataFrame) -> list[tuple[str, str, str, bool]]:
-    """The goals on the official splits: what, goal, measured, met."""
+    """Return the goals on the official splits: description, goal, measured value, and whether it is met."""
     part = frame[(frame["share"] == "official") & (frame["features"].astype(str) == "4")]
     out = []
     for dataset, goal in GOALS.items():
@@ -244,9 +250,9 @@ def check_goals(frame: pd.DataFrame) -> list[tuple[str, str, str, bool]]:
             shown = format_mean(here.loc["mondrian_3", "mean"], here.loc["mondrian_3", "half"])
             out.append(
                 (
-                    f"{dataset}, Mondrian at the same budget behind",
-                    "behind",
-                    f"{shown}: {describe_rival(other)}",
+                    f"{dataset}, better than Mondrian at the same budget",
+                    "better",
+                    f"Mondrian {shown}: {describe_rival(other)}",
                     other.holds,
                 )
             )
@@ -254,7 +260,7 @@ def check_goals(frame: pd.DataFrame) -> list[tuple[str, str, str, bool]]:
 
 
 def describe_rival(comparison: Comparison) -> str:
-    """How the rival stands."""
+    """Describe the result of a comparison from the point of view of the rival."""
     if not comparison.total:
         return "not run"
-    return "behind" if comparison.better else ("ahead" if comparison.worse else "level within the error")
+    return "worse" if comparison.better else ("better" if comparison.worse else "no significant difference")

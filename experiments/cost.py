@@ -1,7 +1,7 @@
-"""What a row costs: time and memory against the number of rows and of features.
+"""Time and memory per row as functions of the number of rows and features.
 
-Every job runs in a process of its own, on one core, so that memory is that of its model alone. Slow methods stop early, each at
-its own cap. The reference is the algorithm as the paper prints it, with a convex hull for every pair of features.
+Each job runs in its own process on one core, so that its memory is that of one model. Slow methods are capped at fewer
+rows and features. The reference is the algorithm as printed in the paper, with a convex hull for each pair of features.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from river.forest import AMFRegressor, ARFRegressor
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 
 from bspforest import BSPForestRegressor
 from bspforest.datasets import make_friedman
+from bspforest.reference import grow_forest
 
 from . import drawing
 from .memory import PeakMemory
@@ -43,22 +45,22 @@ LABELS = {
 }
 TREES = {"reference": 1, "bsp_single": 100}
 
-# Microseconds a row and tree, roughly; and how many rows a method gets at most.
+# Approximate microseconds per row and tree, and the largest numbers of rows and features per method.
 MICROSECONDS = {"reference": 3e4, "river_amf": 150.0, "river_arf": 300.0, "random_forest": 8.0, "bsp_redraw": 6.0}
 MAX_ROWS = {"reference": 1000, "river_amf": 3000, "river_arf": 3000, "bsp_single": 10_000}
 MAX_FEATURES = {"reference": 40, "river_amf": 80, "river_arf": 80}
 
 
 def rows_along_features(method: str) -> int:
-    """The reference would take hours with more."""
+    """Return the number of rows when features vary; the reference would take hours with more than 50."""
     return 50 if method == "reference" else 3000
 
 
 def plan(scale: Scale) -> list[Job]:
     rows = (100, 300, 1000, 3000, 10_000, 100_000, 1_000_000) if scale.full else (100, 1000, 10_000)
     wide = (5, 10, 20, 40, 80, 160) if scale.full else (5, 10, 20)
-    part = 1 if scale.full else 10
-    points = [(method, n, 5) for method in LABELS for n in rows if n <= MAX_ROWS.get(method, 10**9) / part]
+    reduction = 1 if scale.full else 10
+    points = [(method, n, 5) for method in LABELS for n in rows if n <= MAX_ROWS.get(method, 10**9) / reduction]
     points += [(method, rows_along_features(method), d) for method in LABELS for d in wide]
     return [
         Job(NAME, "friedman", method, (("n", n), ("d", d)), 0, cost=estimate_seconds(method, n, d))
@@ -78,7 +80,7 @@ def measure(job: Job, run: Run) -> dict[str, Any]:
 
 
 def measure_alone(method: str, n: int, d: int, seed: int) -> dict[str, Any]:
-    """Time and memory of learning n rows of d features, after a few to warm up."""
+    """Measure time and memory for training on n rows of d features, after a warm-up."""
     trees = TREES.get(method, 10)
     X, y, _ = make_friedman(n, d, random_state=seed)
     train(method, X[:60], y[:60], trees=2, seed=seed, size=20)  # compile, import
@@ -95,19 +97,15 @@ def measure_alone(method: str, n: int, d: int, seed: int) -> dict[str, Any]:
 
 
 def train(method: str, X: np.ndarray, y: np.ndarray, *, trees: int, seed: int, size: int = 1000) -> Any:
-    """A model that has learned all rows; online forests in chunks of ``size``, or row by row."""
+    """Train a model on all rows; online forests in chunks of ``size``, or row by row."""
     n, d = X.shape
     if method == "random_forest":
         return RandomForestRegressor(trees, max_features=1 / 3, random_state=seed).fit(X, y)
     if method == "extra_trees":
         return ExtraTreesRegressor(trees, max_features=1 / 3, random_state=seed).fit(X, y)
     if method == "reference":
-        from bspforest.reference import grow_forest
-
         return grow_forest(X, lambda n: n ** (1 / (d + 2)), trees, seed, refinement="redraw")
     if method.startswith("river"):
-        from river.forest import AMFRegressor, ARFRegressor
-
         model: Any = AMFRegressor(trees, seed=seed) if method == "river_amf" else ARFRegressor(trees, seed=seed)
         for x, t in zip(X.tolist(), y.tolist(), strict=True):
             model.learn_one(dict(enumerate(x)), t)
@@ -155,7 +153,10 @@ def along_features(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_memory(frame: pd.DataFrame) -> pd.DataFrame:
-    """Where memory can be seen: fewer rows fit in what the process had before. The reference takes more a row."""
+    """Select jobs with enough rows to measure memory: fewer fit in memory that the process already has.
+
+    The reference needs more memory per row, so fewer rows are enough.
+    """
     return frame[frame["n"] >= np.where(frame["method"] == "reference", 300, 3000)]
 
 
@@ -173,12 +174,12 @@ def draw(frame: pd.DataFrame, folder: Path) -> list[str]:
             line = part[part["method"] == method]
             colour, dash = LINE_STYLES[method]
             ax.plot(line[x], line[y].where(line[y] > 0), dash, color=colour, marker="o", markersize=3, label=label)
-        ax.set(xlabel="rows learned (d = 5)" if x == "n" else "features d")
+        ax.set(xlabel="training rows (d = 5)" if x == "n" else "features d")
         if (part[y] > 0).any():
             ax.set(xscale="log", yscale="log")
         if x == "d" and len(part):
             drawing.set_ticks(ax.xaxis, part["d"])
-        ax.set_ylabel("µs a row and tree" if y == TIME else "bytes a row and tree")
+        ax.set_ylabel("µs per row and tree" if y == TIME else "bytes per row and tree")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     drawing.save(figure, folder / "cost.png")
     return ["cost.png"]
@@ -196,7 +197,7 @@ def format_cost_table(frame: pd.DataFrame, value: str, across: str, digits: int)
 
 
 def fit_exponent(frame: pd.DataFrame, method: str, least: int = 0) -> float | None:
-    """The power of d that the time goes with, over the last points."""
+    """Fit the exponent of the time as a power of d, over the jobs with at least ``least`` features."""
     part = along_features(frame)
     part = part[(part["method"] == method) & (part["d"] >= least)]
     if part["d"].nunique() < 2:
@@ -207,32 +208,32 @@ def fit_exponent(frame: pd.DataFrame, method: str, least: int = 0) -> float | No
 def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
     section = Section("Cost")
     section.add(
-        "CPU time of one core, ten trees (the reference one, row by row a hundred, as calls are shared by trees), each job in a process of its own. "
-        "Slow methods stop at their own caps. Along d, 3,000 rows are learned; by the reference, 50."
+        "CPU time on one core with ten trees (one for the reference; a hundred row by row, since the overhead of a call is "
+        "shared by the trees). Each job runs in its own process. Slow methods are capped at fewer rows and features. When d "
+        "varies, there are 3,000 training rows, or 50 for the reference."
     )
     section.add("", *(f"![time and memory]({{figures}}/{name})" for name in figures))
-    section.add("", "Microseconds a row and tree, d = 5:", "")
+    section.add("", "Microseconds per row and tree, d = 5:", "")
     section.add(*format_cost_table(along_rows(frame), TIME, "n", 1))
-    section.add("", "Microseconds a row and tree, by number of features:", "")
+    section.add("", "Microseconds per row and tree, by number of features:", "")
     section.add(*format_cost_table(along_features(frame), TIME, "d", 1))
     seen = with_memory(frame)
     if not seen.empty:
         section.add(
-            "", "Bytes of memory a row and tree, at most while learning, d = 5 (below 3,000 rows the reference's"
-        )
-        section.add(
-            "alone: the others' fit in what the process had before):",
+            "",
+            "Peak memory while training, in bytes per row and tree, d = 5 (below 3,000 rows only for the reference, since "
+            "the others fit in memory that the process already has):",
             "",
             *format_cost_table(along_rows(seen), MEMORY, "n", 0),
         )
-        section.add("", "The same by number of features (the reference's 50 rows are too few to see):", "")
+        section.add("", "The same by number of features (the 50 rows of the reference are too few to measure):", "")
         section.add(*format_cost_table(along_features(seen), MEMORY, "d", 0))
     section.claims.append(judge_slopes(frame))
     return section
 
 
 def judge_slopes(frame: pd.DataFrame) -> Claim:
-    """The paper's cost goes with d² (for the reference, its power is fitted); the engine's must not."""
+    """Judge whether time is quadratic in d, from the exponents fitted for the reference and the engine."""
     reference, engine = fit_exponent(frame, "reference"), fit_exponent(frame, "bsp_chunks", 10)
     if reference is None or engine is None:
         return Claim("Cost is O(d²) in the number of features", "not run", "")
@@ -240,7 +241,5 @@ def judge_slopes(frame: pd.DataFrame) -> Claim:
         "the printed algorithm": Comparison(int(reference > 1.5), 0, int(reference <= 1.5), 1, [reference]),
         "this engine": Comparison(int(engine > 1.5), 0, int(engine <= 1.5), 1, [engine]),
     }
-    shown = (
-        f"time goes with d^{reference:.1f} in the reference, d^{engine:.1f} in this engine, online in chunks (d ≥ 10)"
-    )
-    return Claim("Cost is O(d²) in the number of features (we say: a power above 1.5)", judge(rules), shown)
+    shown = f"time grows as d^{reference:.1f} in the reference and as d^{engine:.1f} in this engine, online in chunks (d ≥ 10)"
+    return Claim("Cost is O(d²) in the number of features (criterion: an exponent above 1.5)", judge(rules), shown)

@@ -1,4 +1,4 @@
-"""Figures: one look for all."""
+"""A common style for the figures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from .summary import average, get_line_style
 
 
 def import_pyplot() -> Any:
-    """matplotlib.pyplot, set to draw files."""
+    """Return matplotlib.pyplot, set up to write files."""
+    # Imported on first use: the processes that measure memory import this module but draw nothing.
     import matplotlib
 
     matplotlib.use("Agg")
@@ -22,13 +23,14 @@ def import_pyplot() -> Any:
 
 
 def save(figure: Any, path: Path) -> None:
+    """Write a figure to a file and close it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130, metadata={"Software": None})
     import_pyplot().close(figure)
 
 
 def set_ticks(axis: Any, values: Any) -> None:
-    """Ticks of a logarithmic axis at these values, as plain numbers."""
+    """Set the ticks of a logarithmic axis to these values, labelled with plain numbers."""
     from matplotlib.ticker import NullLocator
 
     shown = sorted(set(values))
@@ -36,17 +38,17 @@ def set_ticks(axis: Any, values: Any) -> None:
     axis.set_minor_locator(NullLocator())
 
 
-def set_log_ticks(axis: Any, at: tuple[float, ...] = (1, 1.5, 2, 3, 5, 7)) -> None:
-    """Ticks of a logarithmic axis at these times powers of ten, as plain numbers."""
+def set_log_ticks(axis: Any, multiples: tuple[float, ...] = (1, 1.5, 2, 3, 5, 7)) -> None:
+    """Set the ticks of a logarithmic axis to multiples of powers of ten, labelled with plain numbers."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-    axis.set_major_locator(LogLocator(subs=at))
+    axis.set_major_locator(LogLocator(subs=multiples))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     axis.set_minor_locator(NullLocator())
 
 
 def draw_curves(ax: Any, frame: pd.DataFrame, methods: tuple[str, ...], x: str, y: str) -> None:
-    """The mean of ``y`` against ``x`` with 1.96 standard errors, a line a method."""
+    """Draw the mean of ``y`` against ``x`` with 1.96 standard errors, one line per method."""
     means = average(frame, ["method", x], y)
     for method in methods:
         line = means[means["method"] == method].sort_values(x)

@@ -1,4 +1,4 @@
-"""Section 5.3: how well cuts are spent. A sine of two features, by budget and by number of rows."""
+"""Section 5.3: efficiency of cuts on a sine of two features, by budget and by number of rows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ N_TEST = 5000
 
 
 def points(scale: Scale) -> list[tuple[int, float]]:
-    """Numbers of rows and scales of the budget: along both axes of the figure."""
+    """Return the numbers of rows and budget scales of both rows of the figure."""
     if scale.full:
         return sorted({(N, s) for s in SCALES} | {(n, 1.0) for n in SIZES})
     return sorted({(1000, s) for s in (0.1, 0.5, 1.0, 1.5)} | {(n, 1.0) for n in (300, 1000, 3000)})
@@ -79,36 +79,37 @@ def measure(job: Job, run: Run) -> dict[str, Any]:
 # The page
 
 RULES = {"exact": ("bsp", "mondrian"), "redraw": ("bsp_redraw", "mondrian_redraw")}
-SIMILAR = 0.25  # what we take "similar" numbers of leaves to be: within a quarter
-STABLE = 0.1  # and a "stable" error: changed by less than a tenth over the last third of the budgets
+SIMILAR = 0.25  # "similar" numbers of leaves differ by at most a quarter
+STABLE = 0.1  # a "stable" error changes by less than a tenth over the last third of the budgets
 
 
-def by_budget(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the first axis: the number of rows that has the most budgets."""
+def select_by_budget(frame: pd.DataFrame) -> pd.DataFrame:
+    """Select the jobs with varying budget: those at the number of rows that has the most budgets."""
     n = frame.groupby("n")["scale"].nunique().idxmax()
     return frame[frame["n"] == n].sort_values("scale")
 
 
-def by_rows(frame: pd.DataFrame) -> pd.DataFrame:
+def select_by_rows(frame: pd.DataFrame) -> pd.DataFrame:
+    """Select the jobs with a varying number of rows, at the default budget."""
     return frame[frame["scale"] == 1.0].sort_values("n")
 
 
 def draw(frame: pd.DataFrame, folder: Path) -> list[str]:
-    """Errors, leaves and times by budget, then by number of rows; last, errors against leaves and against time."""
+    """Draw errors, leaves and times by budget and by number of rows, and errors against leaves and against time."""
     plt = drawing.import_pyplot()
     figure, axes = plt.subplots(2, 4, figsize=(14, 6.6), layout="constrained")
-    labels = {"rmse": "RMSE to the true function", "leaves": "leaves a tree", "fit_cpu_s": "seconds to fit (CPU)"}
-    for row, part, x in ((axes[0], by_budget(frame), "scale"), (axes[1], by_rows(frame), "n")):
+    labels = {"rmse": "RMSE to the true function", "leaves": "leaves per tree", "fit_cpu_s": "CPU time to fit (s)"}
+    for row, part, x in ((axes[0], select_by_budget(frame), "scale"), (axes[1], select_by_rows(frame), "n")):
         for ax, (y, label) in zip(row, labels.items(), strict=False):
             drawing.draw_curves(ax, part, COMPARED, x, y)
-            ax.set(xlabel="budget, times n^(1/4)" if x == "scale" else "rows learned", ylabel=label)
+            ax.set(xlabel="budget / n^(1/4)" if x == "scale" else "training rows", ylabel=label)
             if x == "n" and len(part):
                 ax.set(xscale="log", yscale="log")
                 drawing.set_ticks(ax.xaxis, part["n"].unique()[::2])
                 drawing.set_log_ticks(ax.yaxis, (1, 1.5, 2, 3, 5, 7) if y == "rmse" else (1, 2, 5))
     for ax, part, key, x in (
-        (axes[0, 3], by_budget(frame), "scale", "leaves"),
-        (axes[1, 3], by_rows(frame), "n", "fit_cpu_s"),
+        (axes[0, 3], select_by_budget(frame), "scale", "leaves"),
+        (axes[1, 3], select_by_rows(frame), "n", "fit_cpu_s"),
     ):
         for method in COMPARED:
             line = part[part["method"] == method].groupby(key)[[x, "rmse"]].mean()
@@ -128,19 +129,21 @@ def draw(frame: pd.DataFrame, folder: Path) -> list[str]:
 def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
     section = Section("Efficiency of the cuts (Section 5.3)")
     section.add(
-        "y = 10 sin(π x1 x2) + 0.2 ε. In two dimensions pair cuts come at the rate of half the hull's perimeter, axis cuts at that "
-        "of half the box's, which is at most √2 as much: the budgets are comparable as they are."
+        "y = 10 sin(π x1 x2) + 0.2 ε. In two dimensions, pair cuts arrive at a rate of half the perimeter of the hull, axis "
+        "cuts at half the perimeter of the box, which is larger by a factor of at most √2. Budgets are therefore comparable."
     )
     section.add("", *(f"![RMSE, leaves and time]({{figures}}/{name})" for name in figures))
-    budget, sizes = by_budget(frame), by_rows(frame)
+    budget, sizes = select_by_budget(frame), select_by_rows(frame)
     section.add(
         "", f"By budget, {budget['n'].iloc[0]:,} rows. RMSE:", "", *format_table(budget, "rmse", "scale", COMPARED)
     )
-    section.add("", "Leaves a tree:", "", *format_table(budget, "leaves", "scale", COMPARED, digits=0, best=None))
-    section.add("", "Seconds to fit (CPU):", "", *format_table(budget, "fit_cpu_s", "scale", COMPARED, best=None))
+    section.add("", "Leaves per tree:", "", *format_table(budget, "leaves", "scale", COMPARED, digits=0, best=None))
+    section.add(
+        "", "CPU time to fit, in seconds:", "", *format_table(budget, "fit_cpu_s", "scale", COMPARED, best=None)
+    )
     section.add("", "By number of rows, budget n^(1/4). RMSE:", "", *format_table(sizes, "rmse", "n", COMPARED))
-    section.add("", "Leaves a tree:", "", *format_table(sizes, "leaves", "n", COMPARED, digits=0, best=None))
-    section.add("", "Seconds to fit (CPU):", "", *format_table(sizes, "fit_cpu_s", "n", COMPARED, best=None))
+    section.add("", "Leaves per tree:", "", *format_table(sizes, "leaves", "n", COMPARED, digits=0, best=None))
+    section.add("", "CPU time to fit, in seconds:", "", *format_table(sizes, "fit_cpu_s", "n", COMPARED, best=None))
     for name, part, axis in (("budget", budget, "scale"), ("number of rows", sizes, "n")):
         rules = {rule: compare(part, ours, theirs, [axis], "rmse") for rule, (ours, theirs) in RULES.items()}
         section.claims.append(
@@ -151,14 +154,14 @@ def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
 
 
 def judge_equal_leaves(budget: pd.DataFrame) -> Claim:
-    """RMSE at equal numbers of leaves: Mondrian's, read off its curve (straight in logarithms) at BSP's leaves."""
+    """Compare RMSE at equal numbers of leaves, with that of Mondrian interpolated on a logarithmic scale."""
     logs = budget.assign(rmse=np.log(budget["rmse"]))
     rules, shown = {}, []
     for rule, (ours, theirs) in RULES.items():
         rules[rule] = compare_at_equal_leaves(logs, ours, (theirs,), ["n"], ["scale"], "rmse")
         times = np.exp(np.negative(rules[rule].gains))
         if len(times):
-            shown.append(f"{rule}: BSP's RMSE is {format_range(times)} times Mondrian's")
+            shown.append(f"{rule}: RMSE of BSP is {format_range(times)} times that of Mondrian")
     return Claim(
         "Efficiency: at equal numbers of leaves, BSP has the lower RMSE (our addition)", judge(rules), "; ".join(shown)
     )
@@ -173,12 +176,14 @@ def judge_leaves(budget: pd.DataFrame) -> Claim:
         if len(ratio):
             shown.append(f"{rule}: BSP has {format_range(ratio)} times the leaves of Mondrian")
     return Claim(
-        f"Efficiency: the numbers of leaves are similar (we say: within {SIMILAR:.0%})", judge(rules), "; ".join(shown)
+        f"Efficiency: the numbers of leaves are similar (criterion: within {SIMILAR:.0%})",
+        judge(rules),
+        "; ".join(shown),
     )
 
 
 def judge_saturation(budget: pd.DataFrame) -> Claim:
-    """Does RMSE stay as it is over the last third of the budgets? The leaves say whether trees are full-grown there."""
+    """Judge whether RMSE is stable over the last third of the budgets; leaves show whether trees are fully grown there."""
     errors, leaves = (average_by_method(budget, "scale", value, COMPARED) for value in ("rmse", "leaves"))
     rules, shown = {}, []
     for method in COMPARED:
@@ -190,9 +195,7 @@ def judge_saturation(budget: pd.DataFrame) -> Claim:
         more = leaves.at[last, method] / leaves.at[first, method] - 1
         rules[get_label(method)] = compare_by_sign([STABLE - abs(change)])
         shown.append(f"{get_label(method)}: RMSE {change:+.0%}, leaves {more:+.0%} from {first} to {last} n^(1/4)")
-    text = (
-        f"Efficiency: RMSE is stable at large budgets (we say: changed by less than {STABLE:.0%} over their last third)"
-    )
+    text = f"Efficiency: RMSE is stable at large budgets (criterion: changes by less than {STABLE:.0%} over the last third)"
     return Claim(text, judge(rules), "; ".join(shown))
 
 
@@ -203,6 +206,6 @@ def judge_time(sizes: pd.DataFrame) -> Claim:
         ratio = (means[ours] / means[theirs]).dropna()
         rules[rule] = compare_by_sign(ratio - 1)
         if len(ratio):
-            shown.append(f"{rule}: {format_range(ratio)} times Mondrian's")
+            shown.append(f"{rule}: {format_range(ratio)} times the CPU time of Mondrian")
     verdict = judge_size("longer", rules, "a bit", ".0%")
     return Claim("Efficiency: BSP takes a bit longer than Mondrian", verdict, "; ".join(shown))

@@ -1,4 +1,4 @@
-"""Friedman's function: error against the true function, by number of rows and of features."""
+"""Friedman's function: error with respect to the true function, by number of rows and features."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def measure(job: Job, run: Run) -> dict[str, Any]:
 # The page
 
 RULES = {"exact": "bsp", "redraw": "bsp_redraw"}
-ABOUT = (0.05, 0.15)  # what we take "about 0.1" to be
+ABOUT = (0.05, 0.15)  # range that counts as "about 0.1"
 
 
 def draw(frame: pd.DataFrame, folder: Path) -> list[str]:
@@ -90,7 +90,7 @@ def draw(frame: pd.DataFrame, folder: Path) -> list[str]:
     figure, axes = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
     for ax, d in zip(axes, (5, 10), strict=True):
         drawing.draw_curves(ax, frame[frame["d"] == d], METHODS, "n", "rmse")
-        ax.set(title=f"d = {d}", xlabel="rows learned", xscale="log", yscale="log", ylabel="RMSE to the true function")
+        ax.set(title=f"d = {d}", xlabel="training rows", xscale="log", yscale="log", ylabel="RMSE to the true function")
         drawing.set_ticks(ax.xaxis, frame["n"])
         drawing.set_log_ticks(ax.yaxis)
     handles, labels = axes[0].get_legend_handles_labels()
@@ -101,12 +101,12 @@ def draw(frame: pd.DataFrame, folder: Path) -> list[str]:
 
 def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
     section = Section("Friedman's function")
-    section.add("RMSE against the true function at 5,000 new points; labels have unit noise.")
+    section.add("RMSE with respect to the true function at 5,000 new points; labels have unit noise.")
     section.add("", *(f"![RMSE by number of rows]({{figures}}/{name})" for name in figures))
     for d in (5, 10):
-        section.add("", f"d = {d}, by number of rows learned:", "")
+        section.add("", f"d = {d}, by number of training rows:", "")
         section.add(*format_table(frame[frame["d"] == d].sort_values("n"), "rmse", "n", METHODS))
-    section.add("", "Leaves a tree at the largest number of rows:", "")
+    section.add("", "Leaves per tree at the largest number of rows:", "")
     section.add(*format_table(frame[frame["n"] == frame["n"].max()], "leaves", "d", METHODS, digits=0, best=None))
     beside = compare_with_mondrian(frame, {rule: (method, "rmse") for rule, method in RULES.items()}, ["d", "n"])
     for rival, rules in beside.items():
@@ -130,7 +130,7 @@ def judge_batch(frame: pd.DataFrame) -> Claim:
 
 
 def judge_gap(frame: pd.DataFrame) -> Claim:
-    """Is the deficit to the better batch forest larger with five features that do not matter?"""
+    """Judge whether the deficit to the better batch forest is larger with five irrelevant features."""
     means = average_by_method(frame, ["n", "d"], "rmse", METHODS)
     shown, grows = [], {}
     for rule, method in RULES.items():
@@ -143,13 +143,16 @@ def judge_gap(frame: pd.DataFrame) -> Claim:
 
 
 def judge_budget(frame: pd.DataFrame) -> Claim:
-    """Is the forest at τ = ∞ level with the better batch forest at d = 10? Leaves say what a budget can still add."""
+    """Judge whether the forest at τ = ∞ matches the better batch forest at d = 10.
+
+    The numbers of leaves show whether a larger budget can still add cuts.
+    """
     text = "Friedman: a larger budget makes up for the deficit with noisy features (d = 10)"
     part = frame[frame["d"] == 10]
     batch = compare(add_best_batch(part, ["n"], "rmse"), "bsp_fixed", "best batch", ["n"], "rmse")
     if not batch.total:
         return Claim(text, "not run", "")
-    made_up = {"τ = ∞": Comparison(batch.better + batch.level, 0, batch.worse, batch.single, batch.gains)}
+    matched = {"τ = ∞": Comparison(batch.better + batch.level, 0, batch.worse, batch.single, batch.gains)}
     shown = f"τ = ∞ against the better batch forest: {batch}"
     more = compare(part, "bsp_fixed", "bsp", ["n"], "rmse")
     leaves = average_by_method(part, "n", "leaves", ("bsp_fixed", "bsp")).dropna()
@@ -160,8 +163,8 @@ def judge_budget(frame: pd.DataFrame) -> Claim:
             f"of τₙ, at {leaves.index[-1]:,} rows {leaves['bsp_fixed'].iloc[-1]:,.0f} and {leaves['bsp'].iloc[-1]:,.0f}"
         )
         if times.max() < 1.1:
-            shown += ": at τₙ they are full-grown already, and no budget can add cuts"
-    return Claim(text, judge(made_up), shown)
+            shown += ": at τₙ they are already fully grown, and a larger budget cannot add cuts"
+    return Claim(text, judge(matched), shown)
 
 
 def check_goals(frame: pd.DataFrame) -> list[tuple[str, str, str, bool]]:
@@ -174,5 +177,5 @@ def check_goals(frame: pd.DataFrame) -> list[tuple[str, str, str, bool]]:
     if "mondrian" in here.index:
         other = compare(part, "bsp", "mondrian", ["n"], "rmse")
         shown = format_mean(here.loc["mondrian", "mean"], here.loc["mondrian", "half"])
-        out.append(("Friedman, Mondrian at the same budget behind", "behind", shown, other.holds))
+        out.append(("Friedman, better than Mondrian at the same budget", "better", f"Mondrian {shown}", other.holds))
     return out

@@ -1,4 +1,4 @@
-"""BSP beside Mondrian, also at equal numbers of leaves: at the same budget pair cuts make more than axis cuts."""
+"""Comparison of BSP with Mondrian, also at equal numbers of leaves, since pair cuts give more leaves per budget."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .summary import Comparison, average_by_method, compare, format_range
 MONDRIANS = ("mondrian_fixed", "mondrian", "mondrian_fair")
 VARIANTS = (*MONDRIANS, "mondrian_3", "mondrian_3_fair")
 EQUAL = "at equal leaves"
-END = 0.05  # full-grown trees of the two kinds differ by 3 % in leaves: this far outside is as good as equal
+TOLERANCE = 0.05  # fully grown trees of the two kinds differ by 3 % in leaves; extrapolate by at most this much
 
 
 def interpolate_at_equal_leaves(
@@ -26,11 +26,11 @@ def interpolate_at_equal_leaves(
     value: str,
     smooth: bool = True,
 ) -> pd.DataFrame:
-    """The rows of ``ours`` with the rivals' ``value`` at as many leaves, as rows of a method `EQUAL`.
+    """Return the rows of ``ours`` with the rivals' ``value`` at as many leaves, as rows of a method `EQUAL`.
 
-    In each setting ``at`` and repetition it is read off a monotone curve through the rivals' points over the logarithm
-    of leaves, or off straight lines between them. Settings ``by`` of ours whose mean number of leaves lies outside the
-    rivals' have no rows.
+    For each setting ``at`` and repetition, the value is interpolated between the rivals' points over the logarithm of
+    leaves, by a monotone curve or, if not ``smooth``, linearly. Settings ``by`` of ours whose mean number of leaves is
+    outside the range of the rivals are dropped.
     """
     known = frame.dropna(subset=["leaves", value]).reset_index(drop=True)
     points = list(dict.fromkeys([*at, *by, "method"]))
@@ -40,7 +40,7 @@ def interpolate_at_equal_leaves(
     read = {}
     for _, some in known[known["method"] == ours].groupby(points):
         end = ends.get(tuple(some[at].iloc[0]) if len(at) > 1 else some[at[0]].iloc[0])
-        if end is None or not end["min"] * (1 - END) <= some["leaves"].mean() <= end["max"] * (1 + END):
+        if end is None or not end["min"] * (1 - TOLERANCE) <= some["leaves"].mean() <= end["max"] * (1 + TOLERANCE):
             continue
         for index, row in some.iterrows():
             curve = curves.get(tuple(row[[*at, "repetition"]]))
@@ -61,9 +61,9 @@ def compare_at_equal_leaves(
     *,
     smaller: bool = True,
 ) -> Comparison:
-    """``ours`` in each setting ``by`` against the rivals at as many leaves; they have a curve in each setting ``at``.
+    """Compare ``ours`` in each setting ``by`` with the rivals at as many leaves, interpolated in each setting ``at``.
 
-    The shape of the curve matters where its points are few: what straight lines say is noted beside.
+    With few points the interpolation matters, so the result of linear interpolation is noted as well.
     """
     if frame.empty:
         return Comparison()
@@ -79,34 +79,34 @@ def compare_at_equal_leaves(
         )
         for smooth in (True, False)
     )
-    return replace(curve, note=f"by straight lines {np.mean(line.gains):+.3f}") if line.total else curve
+    return replace(curve, note=f"with linear interpolation {np.mean(line.gains):+.3f}") if line.total else curve
 
 
 def describe_leaf_ratios(frame: pd.DataFrame, rival: str, methods: list[str], by: list[str]) -> str:
-    """How many times the leaves of each method the rival has, from setting to setting."""
+    """Describe the ratio of the rival's leaves to those of each method, as a range over settings."""
     means = average_by_method(frame, by, "leaves", [rival, *methods])
-    said = []
+    ratios = []
     for method in methods:
         times = (means[rival] / means[method]).dropna()
         if len(times):
-            said.append(f"{format_range(times)} times the leaves of {get_label(method)}")
-    return "; ".join(said)
+            ratios.append(f"{format_range(times)} times the leaves of {get_label(method)}")
+    return "; ".join(ratios)
 
 
 def compare_with_mondrian(
     frame: pd.DataFrame, rules: dict[str, tuple[str, str]], by: list[str], *, smaller: bool = True
 ) -> dict[str, dict[str, Comparison]]:
-    """Each rule (a method and the column it is judged by) against each Mondrian forest, and at equal numbers of leaves.
+    """Compare each rule (a method and the column to judge it by) with each Mondrian forest, and at equal leaves.
 
-    The keys say against what, as the end of a claim.
+    The keys name the rival, as the end of a claim.
     """
     out = {}
     for rival in MONDRIANS:
-        beside = ""
+        note = ""
         if rival == "mondrian_fair":
             leaves = describe_leaf_ratios(frame, rival, list(dict.fromkeys(method for method, _ in rules.values())), by)
-            beside = f" (our addition; it has {leaves})" if leaves else " (our addition)"
-        out[f"Against {get_label(rival)}{beside}"] = {
+            note = f" (our addition; it has {leaves})" if leaves else " (our addition)"
+        out[f"Against {get_label(rival)}{note}"] = {
             rule: compare(frame, method, rival, by, value, smaller=smaller) for rule, (method, value) in rules.items()
         }
     equal = {
@@ -114,6 +114,6 @@ def compare_with_mondrian(
         for rule, (method, value) in rules.items()
     }
     if any(c.total for c in equal.values()):
-        beside = "our addition; where BSP's leaves lie between those of its variants"
-        out[f"Against Mondrian at equal leaves ({beside})"] = equal
+        note = "our addition; where the number of leaves of BSP is in the range of the Mondrian variants"
+        out[f"Against Mondrian at equal leaves ({note})"] = equal
     return out

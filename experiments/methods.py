@@ -1,4 +1,4 @@
-"""The methods that are compared: names, how they are called on the page, how they are made and drawn."""
+"""The methods compared: their labels on the page, line styles and estimators."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ BLUE, SKY, ORANGE, RED, GREY, GREEN, PINK = (
 
 
 class Method(NamedTuple):
-    """A method: its label on the page, its colour and line, and the parameters of its forest.
+    """A method: its label on the page, its colour and line style, and the parameters of its forest.
 
-    ``scale`` times the budget τₙ; with ``fair``, times d-1 besides: pair cuts come d-1 times as fast as axis cuts.
-    Numbers of leaves are then closer, not equal: the page says how close. ``batch`` names a scikit-learn forest.
+    The budget is ``scale`` times τₙ. With ``fair`` it is also multiplied by d-1, because pair cuts arrive d-1 times as
+    fast as axis cuts; this makes the numbers of leaves similar but not equal, and the page reports the ratios. ``batch``
+    names a scikit-learn forest.
     """
 
     label: str
@@ -68,7 +69,7 @@ def get_label(name: str) -> str:
 def make_forest(
     name: str, *, classify: bool, d: int, trees: int, seed: int, n_jobs: int = 1, max_features: int | None = None
 ) -> Any:
-    """The estimator called ``name`` for ``d`` features. Batch forests need ``max_features``, as tuned."""
+    """Create the estimator ``name`` for ``d`` features. Batch forests need a tuned ``max_features``."""
     method = METHODS[name]
     shared: dict[str, Any] = {"n_estimators": trees, "random_state": seed, "n_jobs": n_jobs}
     if method.batch:
@@ -85,7 +86,7 @@ def make_forest(
 
 
 def warm_up() -> None:
-    """Compile all kernels, so that no job's time holds it."""
+    """Compile all kernels, so that compilation is not part of any measured time."""
     X = np.random.default_rng(0).random((60, 3))
     for name in ("bsp", "bsp_redraw", "mondrian", "mondrian_redraw"):
         for classify in (True, False):
@@ -93,11 +94,10 @@ def warm_up() -> None:
             forest.fit(X, X[:, 0] > 0.5 if classify else X[:, 0]).predict(X)
 
 
-def count_leaves(forest: Any, most: int = 10) -> float:
-    """Mean number of leaves of a forest's first trees."""
+def count_leaves(forest: Any, n_trees: int = 10) -> float:
+    """Return the mean number of leaves of the first ``n_trees`` trees of a forest."""
     if hasattr(forest, "trees_"):
-        return sum(forest.trees_[m].n_leaves for m in range(min(most, len(forest.trees_)))) / min(
-            most, len(forest.trees_)
-        )
-    some = forest.estimators_[:most]
-    return sum(tree.get_n_leaves() for tree in some) / len(some)
+        counts = [tree.n_leaves for tree in forest.trees_[:n_trees]]
+    else:
+        counts = [tree.get_n_leaves() for tree in forest.estimators_[:n_trees]]
+    return sum(counts) / len(counts)

@@ -1,4 +1,4 @@
-"""The page: every claim of the paper with a verdict, then tables and figures, all made from the CSV files."""
+"""The results page: each claim of the paper with a verdict, then tables and figures, generated from the CSV files."""
 
 from __future__ import annotations
 
@@ -13,36 +13,41 @@ from .runner import Run
 from .summary import Section, Standing, read_table
 
 REDUCED = """\
-The paper repeats everything 16 times. So does this run where it is cheap; what was reduced, so that it fits in about three hours
-on two cores:
+The paper repeats every experiment 16 times. This run does the same where it is cheap. To keep it at about three hours on two
+cores, the following was reduced:
 
-- `max_features` of the batch forests is tuned once a dataset, by three-fold cross-validation with 50 trees on at most 4,000
-  rows (airline: 20 trees, 50,000 rows), not anew in every repetition. For classification these are rows of the official
-  training part, some of which other splits predict: one number is tuned, to the batch forests' advantage if at all.
-- Classification: 8 repetitions for letter, which is half of all rows. Beyond the paper (ten components, all features): 4
-  repetitions, 5 shares.
-- Prices: 8 repetitions. Each predicts 91,616 rows, so that little is left to chance.
-- Airline: 16 repetitions at 100K for what takes seconds, 3 for the batch forests and `redraw`; 3 and 1 at 400K, and at 1M in
-  time order, where rows are the same in all repetitions and only seeds differ; 1 at 1M shuffled. Without day and month
+- `max_features` of the batch forests is tuned once per dataset, by three-fold cross-validation with 50 trees on at most
+  4,000 rows (airline: 20 trees, 50,000 rows), and not in every repetition. For classification these are rows of the
+  official training set, some of which are test rows in other splits; if this has an effect, it favours the batch forests.
+- Classification: 8 repetitions for letter, which has half of all rows. For settings that are not in the paper (ten
+  components, all features): 4 repetitions, 5 training fractions.
+- Prices: 8 repetitions. Each has 91,616 test rows, so the variance is small.
+- Airline: 16 repetitions at 100K for fast methods, 3 for the batch forests and `redraw`; 3 and 1 at 400K, and at 1M in time
+  order, where all repetitions have the same rows and only the seeds differ; 1 at 1M shuffled. Without day and month
   (100K): 4 and 1.
-- Cost: one measurement each, with caps for the slow methods.
+- Cost: one measurement each, with limits for the slow methods.
 """
 
 NOTES = """\
-- *BSP* is this library's forest with pair cuts; *exact* keeps the law the paper proves things about, *redraw* follows its
-  Algorithm 4 as printed. *Mondrian* is the same engine with axis cuts, predicting by the leaf alone: without the smoothing
-  along the path that scikit-garden's has. τₙ = n^(1/(d+2)); τ = ∞ is the paper's "fixed budget".
-- *Mondrian, (d-1) τₙ*: pair cuts come d-1 times as fast as axis cuts at the same budget. That brings the numbers of
-  leaves closer, not together: how close, each claim says. *Mondrian at equal leaves* is read off a monotone curve
-  through the Mondrian forests of a setting, error over the logarithm of leaves, on the same rows. Mostly it has three
-  points, so that its shape matters: what straight lines would say stands beside. They lie above a curve that falls
-  ever more slowly, and so flatter BSP. The paper makes neither comparison.
-- ± is 1.96 standard errors over the repetitions. Verdicts compare methods on the same rows, in each setting by
-  Student's t of the paired differences at the 95 % level; "level" is what it does not tell apart. A setting of one run
-  has no error and counts by the sign of its difference: verdicts say how many there are. Verdicts "by means" compare
-  means alone, by their sign.
-- Where a claim states a size, its direction is judged first, then the size is set beside the sizes measured.
+- *BSP* is the forest of this library with pair cuts. *exact* follows the law that the paper's theorems are about, *redraw*
+  follows Algorithm 4 as printed. *Mondrian* is the same engine with axis cuts; it predicts by the leaf alone, without the
+  smoothing along the path of scikit-garden. τₙ = n^(1/(d+2)); τ = ∞ is the paper's "fixed budget".
+- *Mondrian, (d-1) τₙ*: at the same budget, pair cuts arrive d-1 times as fast as axis cuts. The factor makes the numbers of
+  leaves similar but not equal; each claim reports the ratio. *Mondrian at equal leaves* is interpolated by a monotone curve
+  through the Mondrian forests of a setting (error against the logarithm of leaves, on the same rows). The curve usually has
+  three points, so its shape matters, and the result of linear interpolation is also given. Linear interpolation lies above
+  a convex curve and therefore favours BSP. The paper makes neither comparison.
+- ± is 1.96 standard errors over the repetitions. Verdicts compare methods on the same rows with a paired t-test at the 95 %
+  level in each setting; "level" means no significant difference. A setting with a single run has no standard error and
+  counts by the sign of its difference; verdicts state how many of these there are. Verdicts "by means" compare means by
+  their sign.
+- If a claim states a size, the verdict is on its direction, followed by the measured sizes.
 """
+
+GOALS = (
+    "Official splits with four components, soft voting and three times the default budget; Friedman and airline with the "
+    "default budget. In each case the forest should also be better than the Mondrian forest at the same budget."
+)
 
 
 def write(run: Run, experiments: Sequence[ModuleType], path: Path) -> Path:
@@ -73,31 +78,32 @@ def describe_missing(experiment: ModuleType, absent: list, total: int) -> str:
 
 
 def assemble(run: Run, sections: list[Section], checks: list, missing: list[str]) -> list[str]:
-    signed = json.loads((run.folder / "run.json").read_text()) if (run.folder / "run.json").exists() else {}
-    made = [", ".join(f"{k} {v}" for k, v in each.items()) for each in signed.get("machines", [])]
-    made += [f"commit {commit[:12]}" for commit in signed.get("commits", [])]
+    """Return the lines of the page."""
+    provenance = json.loads((run.folder / "run.json").read_text()) if (run.folder / "run.json").exists() else {}
+    versions = [", ".join(f"{k} {v}" for k, v in each.items()) for each in provenance.get("machines", [])]
+    versions += [f"commit {commit[:12]}" for commit in provenance.get("commits", [])]
     command = "make reproduce-full" if run.scale.full else "make reproduce"
     lines = [
-        "# The paper's evaluation, run anew",
+        "# Reproduction of the paper's evaluation",
         "",
-        f"Made by `{command}` from the tables beside the figures; not written by hand. "
-        f"{run.scale.trees} trees a forest. {'; '.join(made)}.",
+        f"Generated by `{command}` from the tables in the folder of the figures; do not edit. "
+        f"{run.scale.trees} trees per forest. {'; '.join(versions)}.",
         "",
     ]
     if not run.scale.full:
         lines += [
-            "**A quick run**: fewer trees, rows and repetitions than the paper's. It shows that everything works.",
+            "**This is a quick run** with fewer trees, rows and repetitions than in the paper, to check that everything works.",
             "",
         ]
-    for remark in signed.get("remarks", []):  # put there by hand: what a reader should know of this run
+    for remark in provenance.get("remarks", []):  # written by hand
         lines += [remark, ""]
     if missing:
-        lines += ["**This run is not complete**, and verdicts may change:", "", *(f"- {line}" for line in missing), ""]
+        lines += ["**This run is not complete**; verdicts may change:", "", *(f"- {line}" for line in missing), ""]
     lines += [
-        "## What the paper claims, and what we find",
+        "## Claims of the paper and findings",
         "",
         NOTES,
-        "The numbers behind each verdict stand in its section.",
+        "The numbers behind each verdict are in its section.",
         "",
     ]
     lines += ["| claim | verdict |", "|---|---|"]
@@ -109,31 +115,31 @@ def assemble(run: Run, sections: list[Section], checks: list, missing: list[str]
             "",
             GOALS,
             "",
-            "| what | goal | measured | met |",
+            "| quantity | goal | measured | met |",
             "|---|---|---|---|",
         ]
         lines += [f"| {what} | {goal} | {got} | {'yes' if met else '**no**'} |" for what, goal, got, met in checks]
     lines += describe_standings([each for section in sections for each in section.standings])
     if run.scale.full:
-        lines += ["", "## What was reduced", "", REDUCED]
+        lines += ["", "## Reductions", "", REDUCED]
     for section in sections:
-        lines += ["", f"## {section.title}", "", *section.lines, "", "The claims, with the numbers:", ""]
+        lines += ["", f"## {section.title}", "", *section.lines, "", "Claims with their numbers:", ""]
         lines += [f"- {c.text}: {c.verdict}. {c.numbers}" for c in section.claims]
     return lines
 
 
 def describe_standings(standings: list[Standing]) -> list[str]:
-    """Where the online forest loses to the batch forests, the worst first."""
+    """Compare the online forests with the batch forests, worst ratio first."""
     lines = [
         "",
-        "## Beside the batch forests",
+        "## Comparison with batch forests",
         "",
-        "Errors (RMSE, or the share of rows given a wrong class) of the better batch forest, of the BSP forest at its defaults, and "
-        "of the best of all online forests above; the last column is the BSP forest's error at its defaults in times the batch "
-        "forest's. Means are over the repetitions that all methods of a line have. The worst first: this says what is "
-        "worth building next.",
+        "Errors (RMSE, or the misclassification rate) of the better batch forest, of the BSP forest with default "
+        "parameters, and of the best of all online forests above. The last column is the ratio of the default BSP forest's "
+        "error to that of the batch forest. Means are over the repetitions that all methods of a row share. Rows are sorted "
+        "by this ratio, largest first.",
         "",
-        "| | batch | error | BSP, τₙ | best online | error | times |",
+        "| | batch | error | BSP, τₙ | best online | error | ratio |",
         "|---|---|---|---|---|---|---|",
     ]
     alone = [each for each in standings if math.isnan(each.batch_error)]
@@ -145,9 +151,3 @@ def describe_standings(standings: list[Standing]) -> list[str]:
         online = f"{each.error:.3f} | {each.best} | {each.best_error:.3f}"
         lines.append(f"| {each.what} | {each.batch} | {error} | {online} | {times} |")
     return lines if standings else []
-
-
-GOALS = (
-    "Official splits, four components, soft voting, three times the default budget; Friedman and airline at the default "
-    "budget. Each is also to be ahead of the Mondrian forest at the same budget."
-)

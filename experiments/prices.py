@@ -1,4 +1,4 @@
-"""Table 1, apartments, and the map: prices of property in England and Wales by place, a fifth of the sales learned."""
+"""Table 1, apartments, and the map: property prices in England and Wales by location, from a fifth of the sales."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ METHODS = (
 )
 MICROSECONDS = {"random_forest": 4.0, "extra_trees": 2.0, "bsp_redraw": 3.0, "mondrian_redraw": 3.0}
 MAP = "map of bsp_redraw"
-CELL = 0.05  # degrees of latitude; of longitude, 0.08: about five kilometres each
+CELL = 0.05  # degrees of latitude (0.08 of longitude), about five kilometres
 
 
 def plan(scale: Scale) -> list[Job]:
-    # Eight repetitions, not sixteen: the 92,000 rows that each predicts leave little to chance.
+    # Eight repetitions, not sixteen: with 92,000 test rows each, the variance is small.
     n = 8 if scale.full else 2
     jobs = [
         Job(
@@ -64,14 +64,14 @@ def measure(job: Job, run: Run) -> dict[str, Any]:
 
 
 def write_map(job: Job, run: Run, split: rows.Split) -> dict[str, Any]:
-    """The mean of actual prices, predictions and errors in each cell of a grid of the country."""
+    """Write the mean actual and predicted price in each cell of a grid of the country, and return the RMSE."""
     forest = make_forest("bsp_redraw", classify=False, d=2, trees=run.scale.trees, seed=job.seed)
-    said = forest.fit(split.X, split.y).predict(split.X_test)
+    predictions = forest.fit(split.X, split.y).predict(split.X_test)
     cells = np.floor(split.X_test / (CELL, 1.6 * CELL)).astype(int)
     places, index, count = np.unique(cells, axis=0, return_inverse=True, return_counts=True)
     index = index.ravel()
     true = np.bincount(index, split.y_test) / count
-    predicted = np.bincount(index, said) / count
+    predicted = np.bincount(index, predictions) / count
     with (run.folder / "prices_map.csv").open("w", newline="", encoding="utf-8") as file:
         lines = csv.writer(file, lineterminator="\n")
         lines.writerow(("latitude", "longitude", "sales", "true", "predicted"))
@@ -80,7 +80,7 @@ def write_map(job: Job, run: Run, split: rows.Split) -> dict[str, Any]:
             lines.writerow(
                 (f"{(row + 0.5) * CELL:.3f}", f"{(column + 0.5) * 1.6 * CELL:.3f}", n, f"{t:.4f}", f"{p:.4f}")
             )
-    return {"rmse": float(np.sqrt(np.mean((said - split.y_test) ** 2)))}
+    return {"rmse": float(np.sqrt(np.mean((predictions - split.y_test) ** 2)))}
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -127,17 +127,17 @@ def draw(frame: pd.DataFrame, folder: Path) -> list[str]:
 
 
 def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
-    section = Section("Table 1: prices of property")
+    section = Section("Table 1: property prices")
     section.add(
-        "RMSE of the log price by latitude and longitude; a fifth of the sales learned at random, the others "
-        "predicted. **These are other data than the paper's, of another year**: 114,520 sales in England and Wales of "
-        "all kinds of property, from a monthly update of late 2018 without dates, where the paper has 122,341 "
-        "apartments sold in 2012, which could not be had. Kinds of property differ in price at the same place, which "
-        "no forest of places can know: errors are larger, and comparisons between methods are what can be checked.",
+        "RMSE of the log price predicted from latitude and longitude, with a random fifth of the sales as training rows. "
+        "**The data are not the paper's**: they are 114,520 sales of all types of property in England and Wales, from a "
+        "monthly update of late 2018 without dates. The paper uses 122,341 apartments sold in 2012, which were not "
+        "available. Types of property differ in price at the same location, which a forest on locations cannot predict. "
+        "Errors are therefore larger, and only comparisons between methods can be checked.",
         "",
         ATTRIBUTION,
         "",
-        "| | RMSE | the paper's | leaves a tree |",
+        "| | RMSE | RMSE in the paper | leaves per tree |",
         "|---|---|---|---|",
     )
     means = average(frame, ["method"], "rmse").set_index("method")
@@ -152,7 +152,7 @@ def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
     section.standings += make_standings(frame, "prices", "rmse")
     if figures:
         section.add(
-            "", "The mean in cells of about five kilometres, BSP redraw; red is low, blue is high as in the paper:"
+            "", "Means in cells of about five kilometres for BSP redraw; as in the paper, red is low and blue is high:"
         )
         section.add("", *(f"![maps of actual, predicted, error]({{figures}}/{name})" for name in figures))
     for rival in ("mondrian_fixed", "mondrian"):

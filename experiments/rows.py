@@ -1,4 +1,4 @@
-"""The rows of each experiment: which are learned, which are predicted."""
+"""Training and test rows of the experiments."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CALENDAR = ("day_of_week", "day_of_month", "month")
 
 
 class Split(NamedTuple):
-    """Rows to learn and rows to predict."""
+    """Training rows and test rows."""
 
     X: np.ndarray
     y: np.ndarray
@@ -37,11 +37,12 @@ class Split(NamedTuple):
 
 @cache
 def load(name: str, data_home: str | None) -> Any:
+    """Load a dataset, once per process."""
     return LOADERS[name](data_home=data_home)
 
 
 def reduce_features(split: Split, features: int | str) -> Split:
-    """The first principal components, fitted on the rows to learn; or, with "all", the features as they are."""
+    """Replace features by their first principal components, fitted on the training rows; with "all", keep them."""
     if features == "all":
         return split
     components = PCA(int(features), svd_solver="covariance_eigh").fit(split.X)
@@ -49,21 +50,21 @@ def reduce_features(split: Split, features: int | str) -> Split:
 
 
 def split_classes(name: str, share: float | str, features: int | str, seed: int, data_home: str | None) -> Split:
-    """A share of the rows at random to learn, the others to predict; or the official split."""
+    """Split a dataset at random with a given training fraction, or by the official split."""
     data = load(name, data_home)
     n = len(data.data)
     if share == "official":
         if data.n_train is None:
-            raise ValueError(f"this copy of {name} is not in the official order, so its official split is not known")
+            raise ValueError(f"this copy of {name} is not in the official order, so its official split is unknown")
         order, n_train = np.arange(n), data.n_train
     else:
         order, n_train = np.random.default_rng(seed).permutation(n), round(float(share) * n)
-    learn, ask = order[:n_train], order[n_train:]
-    return reduce_features(Split(data.data[learn], data.target[learn], data.data[ask], data.target[ask]), features)
+    train, test = order[:n_train], order[n_train:]
+    return reduce_features(Split(data.data[train], data.target[train], data.data[test], data.target[test]), features)
 
 
 def split_airline(n: int, n_test: int, order: str, seed: int, data_home: str | None) -> Split:
-    """The first n flights to learn and those that follow to predict; or the same flights, shuffled first."""
+    """Use the first n flights for training and the following ones as test rows; optionally shuffle them first."""
     data = load("airline", data_home)
     X, y = data.data[: n + n_test], data.target[: n + n_test]
     if len(X) < n + n_test:
@@ -77,21 +78,23 @@ def split_airline(n: int, n_test: int, order: str, seed: int, data_home: str | N
 
 
 def split_prices(share: float, seed: int, data_home: str | None) -> Split:
+    """Split the prices at random with a given training fraction."""
     data = load("uk_prices", data_home)
     order = np.random.default_rng(seed).permutation(len(data.data))
     n = round(share * len(order))
-    learn, ask = order[:n], order[n:]
-    return Split(data.data[learn], data.target[learn], data.data[ask], data.target[ask])
+    train, test = order[:n], order[n:]
+    return Split(data.data[train], data.target[train], data.data[test], data.target[test])
 
 
 def make_friedman(n: int, d: int, n_test: int, seed: int) -> Split:
-    """Noisy rows to learn; rows to predict with the true function."""
+    """Simulate training rows with noise and test rows without."""
     X, y, _ = datasets.make_friedman(n, d, random_state=seed)
     X_test, _, truth = datasets.make_friedman(n_test, d, random_state=make_seed(seed, "test"))
     return Split(X, y, X_test, truth)
 
 
 def make_oblique_sine(n: int, n_test: int, seed: int) -> Split:
+    """Simulate training rows with noise and test rows without."""
     X, y, _ = datasets.make_oblique_sine(n, random_state=seed)
     X_test, _, truth = datasets.make_oblique_sine(n_test, random_state=make_seed(seed, "test"))
     return Split(X, y, X_test, truth)
@@ -101,7 +104,7 @@ MEASURES = ("rmse", "leaves", "fit_cpu_s", "predict_cpu_s")
 
 
 def measure_regression(forest: Any, split: Split) -> dict[str, float]:
-    """Fit a forest on one core and measure it. Times are those of its thread, so that other jobs do not count."""
+    """Fit a forest on one core and measure it; times are thread times, which do not include other jobs."""
     started = time.thread_time()
     forest.fit(split.X, split.y)
     fitted_at = time.thread_time()

@@ -1,11 +1,11 @@
-"""The runner: jobs with keys and seeds, finished ones kept in CSV files, so that an interrupted run goes on where it stopped.
+"""The runner: jobs with keys and seeds, and finished jobs in CSV files, so that an interrupted run can be resumed.
 
 An experiment is a module with
 
-- ``NAME``, ``SETTINGS`` and ``MEASURES``: its name and the columns of its table beside dataset, method and repetition;
-- ``TIMED``: jobs are timed with all cores, so they run one at a time;
-- ``plan(scale)``: its jobs;
-- ``measure(job, run)``: does a job and returns its measures.
+- ``NAME``, ``SETTINGS`` and ``MEASURES``: its name, and the columns of its table besides dataset, method and repetition;
+- ``TIMED``: whether jobs use all cores and are timed, so that they must run one at a time;
+- ``plan(scale)``: returns its jobs;
+- ``measure(job, run)``: runs a job and returns its measures.
 """
 
 from __future__ import annotations
@@ -27,19 +27,23 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy
+import sklearn
 from threadpoolctl import threadpool_limits
+
+import bspforest
 
 from .methods import warm_up
 
 
 def make_seed(*parts: Any) -> int:
-    """A seed that depends on ``parts`` alone."""
+    """Return a seed that is a function of ``parts``."""
     return int.from_bytes(hashlib.sha256("/".join(map(str, parts)).encode()).digest()[:4], "big")
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is run: the number of trees in a forest and of repetitions; each experiment has its own points besides."""
+    """The size of a run: the number of trees per forest and of repetitions; experiments also choose their settings by it."""
 
     name: str
     trees: int
@@ -56,7 +60,10 @@ QUICK = Scale("quick", trees=20, repetitions=2)
 
 @dataclass(frozen=True)
 class Job:
-    """One cell of a table, once. ``cost`` is a guess of its seconds: it orders the jobs and starts the guess of what is left."""
+    """One repetition of one method in one setting.
+
+    ``cost`` is an estimate of its time in seconds, which orders the jobs and gives the first estimate of the time left.
+    """
 
     experiment: str
     dataset: str
@@ -75,7 +82,7 @@ class Job:
 
     @property
     def data_seed(self) -> int:
-        """The same for all methods and settings, which are compared on the same rows."""
+        """The seed for the rows, shared by all methods and settings, which are compared on the same rows."""
         return make_seed(self.dataset, self.repetition)
 
     def __getitem__(self, name: str) -> Any:
@@ -87,7 +94,7 @@ class Job:
 
 
 class Table:
-    """The finished jobs of an experiment: a CSV file that grows by a line a job."""
+    """The finished jobs of an experiment, in a CSV file with one line per job."""
 
     def __init__(self, path: Path, settings: Iterable[str], measures: Iterable[str]) -> None:
         self.path = path
@@ -98,27 +105,27 @@ class Table:
             self._read()
 
     def _read(self) -> None:
-        """Read what is whole; drop a last line that was torn when the run was killed."""
+        """Read the complete lines; remove an incomplete last line, left by a run that was killed."""
         raw = self.path.read_bytes()
-        whole = raw[: raw.rfind(b"\n") + 1]
-        if len(whole) < len(raw):
+        complete = raw[: raw.rfind(b"\n") + 1]
+        if len(complete) < len(raw):
             with self.path.open("r+b") as file:
-                file.truncate(len(whole))
-        lines = csv.reader(io.StringIO(whole.decode()))
+                file.truncate(len(complete))
+        lines = csv.reader(io.StringIO(complete.decode()))
         header = next(lines, None)
         if header is None:
             return
         if tuple(header) != self.columns:
-            raise ValueError(f"{self.path} has other columns than this version writes: move it away to begin anew")
+            raise ValueError(f"{self.path} has other columns than this version writes: move it away to start over")
         for values in lines:
             row = dict(zip(self.columns, values, strict=True))
             self.rows[tuple(row[name] for name in self.key_columns)] = row
 
     def append(self, job: Job, measures: dict[str, Any], seconds: float) -> None:
-        """Write down a finished job."""
+        """Append a finished job to the file."""
         unknown = set(measures) - set(self.columns)
         if unknown:
-            raise ValueError(f"{job.experiment} measures {sorted(unknown)}, which its table has no columns for")
+            raise ValueError(f"{job.experiment} measures {sorted(unknown)}, but its table has no columns for them")
         values = dict(zip(self.key_columns, job.key, strict=True))
         values |= {"seed": str(job.seed), "seconds": f"{seconds:.3f}"}
         values |= {name: f"{value:.8g}" if isinstance(value, float) else str(value) for name, value in measures.items()}
@@ -139,7 +146,7 @@ class Table:
 
 
 class ProgressReporter:
-    """Says on standard error what is done and guesses the time that is left, from the costs of jobs and their true times."""
+    """Report progress on standard error, with an estimate of the time left from the costs of the jobs and past times."""
 
     def __init__(self, jobs: list[Job], done: int, workers: int) -> None:
         self.total, self.done = len(jobs) + done, done
@@ -169,7 +176,7 @@ class ProgressReporter:
 
 @dataclass
 class Run:
-    """A folder of results, and how jobs are done."""
+    """A folder of results, and how to run jobs."""
 
     folder: Path
     scale: Scale
@@ -181,37 +188,41 @@ class Run:
         self._tables: dict[str, Table] = {}
 
     def table(self, experiment: ModuleType) -> Table:
-        if experiment.NAME not in self._tables:
-            path = self.folder / f"{experiment.NAME}.csv"
-            self._tables[experiment.NAME] = Table(path, experiment.SETTINGS, experiment.MEASURES)
-        return self._tables[experiment.NAME]
+        """Return the table of an experiment."""
+        return self.open_table(experiment.NAME, experiment.SETTINGS, experiment.MEASURES)
+
+    def open_table(self, name: str, settings: Iterable[str], measures: Iterable[str]) -> Table:
+        """Return the table with this name, read from its file at the first call."""
+        if name not in self._tables:
+            self._tables[name] = Table(self.folder / f"{name}.csv", settings, measures)
+        return self._tables[name]
 
     def missing(self, experiment: ModuleType) -> list[Job]:
         table = self.table(experiment)
         return [job for job in experiment.plan(self.scale) if job not in table]
 
     def record_provenance(self) -> None:
-        """Write down in ``run.json`` what this folder was made with; refuse to go on with another scale."""
+        """Record versions and commit in ``run.json``; raise an error if the folder has results of another scale."""
         path = self.folder / "run.json"
-        held: dict[str, Any]
-        held = json.loads(path.read_text()) if path.exists() else {"scale": asdict(self.scale), "machines": []}
-        if held["scale"] != asdict(self.scale):
+        record: dict[str, Any]
+        record = json.loads(path.read_text()) if path.exists() else {"scale": asdict(self.scale), "machines": []}
+        if record["scale"] != asdict(self.scale):
             raise SystemExit(
-                f"{self.folder} holds results of another scale, {held['scale']}, not {asdict(self.scale)}: "
+                f"{self.folder} has results of another scale, {record['scale']}, not {asdict(self.scale)}: "
                 "choose another folder with --results, or move it away"
             )
         machine = describe_machine()
-        if machine not in held["machines"]:
-            held["machines"].append(machine)
+        if machine not in record["machines"]:
+            record["machines"].append(machine)
         commit = find_commit()
-        if commit and commit not in held.setdefault("commits", []):
-            held["commits"].append(commit)
-        path.write_text(json.dumps(held, indent=1) + "\n")
+        if commit and commit not in record.setdefault("commits", []):
+            record["commits"].append(commit)
+        path.write_text(json.dumps(record, indent=1) + "\n")
 
     def execute(self, experiments: list[ModuleType]) -> list[tuple[Job, Exception]]:
-        """Do what is missing; the jobs that failed, with their errors."""
+        """Run the missing jobs, and return those that failed with their errors."""
         self.record_provenance()
-        # Two jobs at a time, each with linear algebra in as many threads as there are cores: six times as slow.
+        # With two jobs at a time, multithreaded linear algebra in each makes them six times as slow.
         threadpool_limits(1)
         warm_up()
         failed: list[tuple[Job, Exception]] = []
@@ -219,13 +230,16 @@ class Run:
             jobs = self.missing(experiment)
             done = len(experiment.plan(self.scale)) - len(jobs)
             if not jobs:
-                print(f"{experiment.NAME}: all {done:,} jobs are done", file=sys.stderr)
+                print(f"{experiment.NAME}: all {done:,} jobs are finished", file=sys.stderr)
                 continue
-            # First repetitions of cheap jobs come first: a run that stops early leaves a page worth reading.
+            # Run the first repetitions of cheap jobs first, so that an early stop still leaves useful results.
             jobs.sort(key=lambda job: job.cost * (1 + job.repetition))
             workers = 1 if experiment.TIMED else self.n_jobs
-            guess = sum(job.cost for job in jobs) / workers / 60
-            print(f"{experiment.NAME}: {len(jobs):,} jobs to do, {done:,} done, about {guess:.0f} min", file=sys.stderr)
+            minutes = sum(job.cost for job in jobs) / workers / 60
+            print(
+                f"{experiment.NAME}: {len(jobs):,} jobs to run, {done:,} finished, about {minutes:.0f} min",
+                file=sys.stderr,
+            )
             failed += self._execute_jobs(experiment, jobs, ProgressReporter(jobs, done, workers), workers)
         return failed
 
@@ -238,7 +252,7 @@ class Run:
         def finish(job: Job, result: Callable[[], tuple[dict[str, Any], float]]) -> None:
             try:
                 measures, seconds = result()
-            except Exception as error:  # one job must not end a run of hours
+            except Exception as error:  # one failure must not stop a run of hours
                 print(f"\n{job} failed: {type(error).__name__}: {error}", file=sys.stderr)
                 failed.append((job, error))
                 return
@@ -249,7 +263,7 @@ class Run:
             for job in jobs:
                 finish(job, lambda job=job: self._execute_job(experiment, job))  # type: ignore[misc]
             return failed
-        # Threads: the forests' kernels and scikit-learn's trees run outside Python's lock.
+        # Threads are enough, because the kernels of both kinds of forests release the GIL.
         with ThreadPoolExecutor(workers) as pool:
             running: dict[Future, Job] = {}
             todo = iter(jobs)
@@ -263,9 +277,9 @@ class Run:
                         finish(running[future], future.result)
                         del running[future]
             except KeyboardInterrupt:
-                print("\nfinishing the jobs that are running ...", file=sys.stderr)
+                print("\nwaiting for running jobs to finish ...", file=sys.stderr)
                 for future, job in running.items():
-                    if job not in table:  # it was being written down
+                    if job not in table:  # unless the interrupt came after it was recorded
                         finish(job, future.result)
                 raise
 
@@ -276,22 +290,17 @@ class Run:
 
 
 def find_commit() -> str | None:
-    """The commit this code is of; None outside a repository."""
+    """Return the current commit; None outside a repository."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        asked = ["git", "rev-parse", "HEAD"]
+        command = ["git", "rev-parse", "HEAD"]
         return subprocess.run(
-            asked, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10, check=True
+            command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10, check=True
         ).stdout.strip()
     return None
 
 
 def describe_machine() -> dict[str, Any]:
-    """What numbers may depend on."""
-    import numpy
-    import sklearn
-
-    import bspforest
-
+    """Return the versions and hardware that results may depend on."""
     return {
         "bspforest": bspforest.__version__,
         "scikit-learn": sklearn.__version__,

@@ -1,4 +1,4 @@
-"""Means with errors, comparisons on the same rows, and verdicts on claims, all computed from the tables."""
+"""Means with standard errors, paired comparisons, and verdicts on claims, computed from the tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .methods import BATCH, METHODS, get_label
 
 @dataclass
 class Claim:
-    """A claim of the paper, whether it holds, and the numbers that say so."""
+    """A claim of the paper, the verdict on it, and the numbers behind the verdict."""
 
     text: str
     verdict: str
@@ -24,9 +24,9 @@ class Claim:
 
 
 class Standing(NamedTuple):
-    """Errors (RMSE, or the share of rows given the wrong class) of the better batch forest and of the online ones.
+    """Errors (RMSE, or the misclassification rate) of the better batch forest and of the online forests.
 
-    Without a batch forest, ``batch`` says so and its error is not a number.
+    Without a batch forest, ``batch`` says so and ``batch_error`` is NaN.
     """
 
     what: str
@@ -39,7 +39,7 @@ class Standing(NamedTuple):
 
 @dataclass
 class Section:
-    """A part of the page."""
+    """A section of the page."""
 
     title: str
     lines: list[str] = field(default_factory=list)
@@ -51,12 +51,12 @@ class Section:
 
 
 def read_table(path: Path) -> pd.DataFrame:
-    """The table of an experiment; empty if there is none."""
+    """Read the table of an experiment; an empty one if the file does not exist."""
     return pd.read_csv(path) if path.exists() else pd.DataFrame()
 
 
 def average(frame: pd.DataFrame, by: list[str], value: str) -> pd.DataFrame:
-    """Mean over the repetitions, 1.96 standard errors, and how many there were."""
+    """Return the mean over repetitions, 1.96 standard errors and the number of repetitions."""
     grouped = frame.dropna(subset=[value]).groupby(by, sort=False)[value]
     out = grouped.agg(["mean", "count", "std"]).reset_index()
     out["half"] = 1.96 * out["std"] / np.sqrt(out["count"])
@@ -64,7 +64,7 @@ def average(frame: pd.DataFrame, by: list[str], value: str) -> pd.DataFrame:
 
 
 def keep_shared_repetitions(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """The rows of those repetitions that all methods of a setting have: their means are over the same rows."""
+    """Keep the repetitions that all methods of a setting have, so that means are over the same rows."""
     if frame.empty:
         return frame
     there = frame.groupby(by)["method"].transform("nunique")
@@ -72,23 +72,23 @@ def keep_shared_repetitions(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 
 
 def average_by_method(frame: pd.DataFrame, index: str | list[str], value: str, methods: Iterable[str]) -> pd.DataFrame:
-    """Means with a column a method, empty for methods that were not run."""
+    """Return means with one column per method, empty for methods that were not run."""
     means = frame.pivot_table(index=index, columns="method", values=value, aggfunc="mean")
     return means.reindex(columns=list(methods))
 
 
 def format_mean(mean: float, half: float, digits: int = 3) -> str:
-    """A mean with its error; without one if there was one repetition."""
+    """Format a mean with its error; without the error if there was a single repetition."""
     if pd.isna(mean):
         return ""
     return f"{mean:.{digits}f}" if pd.isna(half) else f"{mean:.{digits}f} ± {half:.{digits}f}"
 
 
 def format_range(values: Iterable[float], form: str = ".2f") -> str:
-    """The least and the most of some values; one of them if they read the same."""
+    """Format the range of values; a single value if both ends look the same."""
     known = list(values)
-    least, most = f"{min(known):{form}}", f"{max(known):{form}}"
-    return least if least == most else f"{least} to {most}"
+    low, high = f"{min(known):{form}}", f"{max(known):{form}}"
+    return low if low == high else f"{low} to {high}"
 
 
 def format_value(value: Any) -> str:
@@ -98,7 +98,7 @@ def format_value(value: Any) -> str:
 def format_table(
     frame: pd.DataFrame, value: str, column: str, methods: tuple[str, ...], digits: int = 3, best: str | None = "min"
 ) -> list[str]:
-    """A table, methods down and ``column`` across; the best mean of each column, "min" or "max", in bold."""
+    """Format a table with a row per method and a column per value of ``column``; the best means are bold."""
     means = average(frame, ["method", column], value)
     across = sorted(set(frame[column]))
     lines = [f"| {column} | {' | '.join(map(format_value, across))} |", "|---" * (len(across) + 1) + "|"]
@@ -119,14 +119,14 @@ def format_table(
 
 @dataclass
 class Comparison:
-    """A method against another on the same rows: where the first is better, worse, or level within the error."""
+    """A comparison of two methods on the same rows: in how many settings the first is better, worse or level."""
 
     better: int = 0
     level: int = 0
     worse: int = 0
-    single: int = 0  # comparisons of one repetition, which count by their sign
+    single: int = 0  # comparisons with a single run, which count by their sign
     gains: list[float] = field(default_factory=list)
-    bare: bool = False  # means alone: all count by their sign
+    by_means: bool = False  # comparison of means, which all count by their sign
     note: str = ""
 
     @property
@@ -141,16 +141,16 @@ class Comparison:
         if not self.total:
             return "not run"
         text = f"better in {self.better}, level in {self.level}, worse in {self.worse} of {self.total}"
-        text += f" ({self.single} of one run, by its sign)" if self.single else ""
+        text += f" ({self.single} with a single run, by sign)" if self.single else ""
         text += f", gain {format_range(self.gains, '+.3f')}, mean" if self.total > 1 else ", gain"
         return f"{text} {np.mean(self.gains):+.3f}" + (f" ({self.note})" if self.note else "")
 
 
 def compare_by_sign(gains: Iterable[float]) -> Comparison:
-    """A comparison of means alone: each gain counts by its sign, whatever its error."""
+    """Compare means by the sign of their gains, ignoring standard errors."""
     known = [float(gain) for gain in gains]
     better = sum(gain > 0 for gain in known)
-    return Comparison(better, 0, len(known) - better, gains=known, bare=True)
+    return Comparison(better, 0, len(known) - better, gains=known, by_means=True)
 
 
 def compare(
@@ -163,7 +163,7 @@ def compare(
     smaller: bool = True,
     their_value: str | None = None,
 ) -> Comparison:
-    """``ours`` against ``theirs`` in each setting, by paired differences and Student's t at the 95 % level."""
+    """Compare ``ours`` with ``theirs`` in each setting, by a paired t-test at the 95 % level."""
     out = Comparison()
     if frame.empty:
         return out
@@ -186,23 +186,24 @@ def compare(
 
 
 def judge(rules: dict[str, Comparison]) -> str:
-    """A verdict over several rules: under which is the claim true everywhere? It says if errors were left out."""
+    """Return a verdict on a claim over several rules, noting comparisons without standard errors."""
     run = {name: c for name, c in rules.items() if c.total}
     if not run:
         return "not run"
     single, total = (sum(getattr(c, name) for c in run.values()) for name in ("single", "total"))
-    told = f" ({single} of {total} comparisons of one run)" if single else ""
-    return judge_all(run) + (" (by means)" if any(c.bare for c in run.values()) else told)
+    note = f" ({single} of {total} comparisons with a single run)" if single else ""
+    return judge_all(run) + (" (by means)" if any(c.by_means for c in run.values()) else note)
 
 
 def judge_all(run: dict[str, Comparison]) -> str:
+    """Return a verdict on a claim from the rules under which it was run."""
     good = [name for name, c in run.items() if c.holds]
     if len(good) == len(run):
         return "**reproduced**"
     if good:
         return f"**reproduced only under** {', '.join(good)}"
     if all(c.level == c.total for c in run.values()):
-        return "**no difference seen**"
+        return "**no significant difference**"
     if all(c.better == 0 for c in run.values()):
         return "**not reproduced**"
     never_worse = [name for name, c in run.items() if not c.worse]
@@ -214,19 +215,19 @@ def judge_all(run: dict[str, Comparison]) -> str:
 def judge_size(
     what: str, rules: dict[str, Comparison], size: str, form: str = ".2f", fits: tuple[float, float] | None = None
 ) -> str:
-    """A verdict on the direction that a claim states, then its size beside the sizes measured.
+    """Return a verdict on the direction of a claim, followed by its size and the measured sizes.
 
-    With ``fits``, whether all of them lie there; a word like "much" has no such bounds.
+    With ``fits``, also state whether all measured sizes are in this range; words like "much" have no such range.
     """
     gains = [gain for c in rules.values() for gain in c.gains]
     if not gains:
         return judge(rules)
     met = "" if fits is None else ("yes, " if all(fits[0] <= gain <= fits[1] for gain in gains) else "no, ")
-    return f"{what}: {judge(rules)}; {size}: {met}by {format_range(gains, form)}"
+    return f"{what}: {judge(rules)}; {size}: {met}measured {format_range(gains, form)}"
 
 
 def add_best_batch(frame: pd.DataFrame, by: list[str], value: str, *, smaller: bool = True) -> pd.DataFrame:
-    """The table with one more method, "best batch": the better batch forest of each setting and repetition."""
+    """Add a method "best batch", the better batch forest of each setting and repetition."""
     batch = frame[frame["method"].isin(BATCH)].groupby([*by, "repetition"], as_index=False)[value]
     return pd.concat([frame, (batch.min() if smaller else batch.max()).assign(method="best batch")])
 
@@ -236,9 +237,9 @@ def format_comparisons(rules: dict[str, Comparison]) -> str:
 
 
 def make_standings(frame: pd.DataFrame, what: str, value: str) -> list[Standing]:
-    """How the forest stands beside the better batch forest: at its defaults, and the best of all online forests.
+    """Compare the default forest and the best online forest with the better batch forest.
 
-    All are averaged over the repetitions that all of them have.
+    Means are over the repetitions that all methods share.
     """
     part = keep_shared_repetitions(frame[frame["method"].isin(METHODS)].assign(what=what), ["what"])
     error = 1 - part[value] if value == "accuracy" else part[value]
@@ -246,7 +247,7 @@ def make_standings(frame: pd.DataFrame, what: str, value: str) -> list[Standing]
     batch, online = means[means.index.isin(BATCH)], means[~means.index.isin(BATCH)]
     if "bsp" not in online:
         return []
-    name, least = ("none was run", np.nan) if batch.empty else (get_label(batch.idxmin()), batch.min())
+    name, least = ("not run", np.nan) if batch.empty else (get_label(batch.idxmin()), batch.min())
     return [Standing(what, name, least, online["bsp"], get_label(online.idxmin()), online.min())]
 
 

@@ -1,6 +1,6 @@
-"""max_features of the batch forests, tuned by cross-validation once a dataset and shared by all its jobs.
+"""Tuning of max_features of the batch forests, by cross-validation once per dataset.
 
-It is tuned on some of the official training rows (classification), of the first rows in time (airline) or of all.
+It uses a sample of the official training rows (classification), of the first rows in time (airline), or of all rows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ REGRESSION = (("friedman5", 5), ("friedman10", 10), ("uk_prices", 2), ("airline"
 
 
 def get_effort(dataset: str, scale: Scale) -> tuple[int, int]:
-    """Rows at most, and trees. Delays are mostly noise: on 4,000 flights one feature a cut seems best, on 100,000 it is worst."""
+    """Return the largest number of rows and the number of trees.
+
+    Flight delays are mostly noise: with 4,000 rows, one feature per cut seems best; with 100,000 it is worst.
+    """
     if dataset == "airline":
         return (50_000, 20) if scale.full else (5_000, 10)
     return (4_000, 50) if scale.full else (800, 10)
@@ -47,7 +50,7 @@ def plan(scale: Scale) -> list[Job]:
 
 
 def make_grid(d: int) -> list[int]:
-    """A few numbers of features out of d."""
+    """Return the values of max_features to try for d features."""
     return sorted({max(1, round(k)) for k in (1, d**0.5, d / 3, 2 * d / 3, d)})
 
 
@@ -55,7 +58,7 @@ def load_rows(job: Job, run: Run) -> tuple[np.ndarray, np.ndarray]:
     seed = job.data_seed
     if job.dataset in CLASSIFICATION:
         data = rows.load(job.dataset, run.data_home)
-        # A copy that is not in the official order has no official part: then any half will do.
+        # A copy that is not in the official order has no official split; use a random half instead.
         share = "official" if data.n_train else 0.5
         split = rows.split_classes(job.dataset, share, job["features"], seed, run.data_home)
     elif job.dataset == "airline":
@@ -70,9 +73,9 @@ def load_rows(job: Job, run: Run) -> tuple[np.ndarray, np.ndarray]:
 
 def measure(job: Job, run: Run) -> dict[str, Any]:
     X, y = load_rows(job, run)
-    most, trees = get_effort(job.dataset, run.scale)
-    if len(X) > most:
-        some = np.random.default_rng(job.data_seed).choice(len(X), most, replace=False)
+    max_rows, trees = get_effort(job.dataset, run.scale)
+    if len(X) > max_rows:
+        some = np.random.default_rng(job.data_seed).choice(len(X), max_rows, replace=False)
         X, y = X[some], y[some]
     classify = job.dataset in CLASSIFICATION
     random = RandomForestClassifier if classify else RandomForestRegressor
@@ -93,10 +96,8 @@ def measure(job: Job, run: Run) -> dict[str, Any]:
 
 
 def get_max_features(run: Run, dataset: str, features: Any, method: str) -> int | None:
-    """The tuned max_features of a batch forest; None for the other methods."""
+    """Return the tuned max_features of a batch forest; None for other methods."""
     if method not in BATCH:
         return None
-    import sys
-
-    row = run.table(sys.modules[__name__]).rows.get((dataset, method, str(features), "0"))
+    row = run.open_table(NAME, SETTINGS, MEASURES).rows.get((dataset, method, str(features), "0"))
     return None if row is None else int(row["max_features"])

@@ -1,7 +1,7 @@
-"""The runner goes on where it was killed and gives the same numbers; the page is made from whatever there is.
+"""Test that the runner resumes after a kill with the same numbers, and that the page handles incomplete results.
 
-Each of these was seen to fail when broken on purpose: a torn line that is kept (the killed run), seeds that hold the
-time (the killed run, the rerun, the seeds).
+The tests were seen to detect an incomplete line that is kept (the killed run) and seeds that depend on the time (the
+killed run, the rerun, the seeds).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from experiments.runner import FULL, QUICK, Job, Run, Scale, Table
 TINY = Scale("tiny", trees=2, repetitions=2)
 ROOT = Path(__file__).parents[2]
 
-# A run of twelve jobs that says which seeds it used. A first run never ends: from its seventh job on, jobs wait to be killed.
+# A run of twelve jobs that records their seeds. The first run never ends: from the seventh job on, jobs wait to be killed.
 SLOW_RUN = """
 import sys, time
 from pathlib import Path
@@ -57,10 +57,10 @@ def start(folder: Path, which: str) -> subprocess.Popen:
     return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
 
 
-def test_a_killed_run_goes_on_where_it_stopped(tmp_path):
+def test_killed_run_is_resumed(tmp_path):
     path = tmp_path / "killed" / "slow.csv"
     run = start(path.parent, "first")
-    until = time.monotonic() + 300  # it may have to compile first
+    until = time.monotonic() + 300  # kernels may have to be compiled first
     while not (path.exists() and path.read_bytes().count(b"\n") >= 4):
         assert run.poll() is None and time.monotonic() < until
         time.sleep(0.01)
@@ -69,35 +69,35 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path):
     done = path.read_text().splitlines()
     assert 4 <= len(done) < 13
     with path.open("a") as file:
-        file.write("none,method,5,1,12")  # a line torn in the middle
+        file.write("none,method,5,1,12")  # an incomplete line
     assert start(path.parent, "second").wait() == 0
     lines = path.read_text().splitlines()
-    assert lines[: len(done)] == done  # what was done is not done again
+    assert lines[: len(done)] == done  # finished jobs are not repeated
     assert len(lines) == len(set(lines)) == 13
-    for row in pd.read_csv(path).itertuples():  # what an undisturbed run gives
+    for row in pd.read_csv(path).itertuples():  # as in a run without interruption
         seed = Job("slow", "none", "method", (("k", row.k),), row.repetition).seed
         assert row.seed == seed and row.value == pytest.approx(seed / 7, rel=1e-7)
 
 
-def test_a_table_of_other_columns_is_refused(tmp_path):
+def test_table_with_other_columns_is_rejected(tmp_path):
     path = tmp_path / "a.csv"
     table = Table(path, ("k",), ("value",))
     table.append(Job("a", "none", "method", (("k", 1),), 0), {"value": 0.25}, 1.0)
     assert Job("a", "none", "method", (("k", 1),), 0) in Table(path, ("k",), ("value",))
     with pytest.raises(ValueError, match="other columns"):
         Table(path, ("k",), ("other",))
-    with pytest.raises(ValueError, match="no columns for"):
+    with pytest.raises(ValueError, match="has no columns for"):
         table.append(Job("a", "none", "method", (("k", 2),), 0), {"wrong": 0.25}, 1.0)
 
 
-def test_results_of_another_scale_are_not_mixed(tmp_path):
+def test_scales_cannot_be_mixed(tmp_path):
     Run(tmp_path, TINY).record_provenance()
     Run(tmp_path, TINY).record_provenance()
     with pytest.raises(SystemExit, match="another scale"):
         Run(tmp_path, QUICK).record_provenance()
 
 
-def test_a_failing_job_does_not_end_the_run(tmp_path, capsys):
+def test_failing_job_does_not_stop_the_run(tmp_path, capsys):
     def measure(job, run):
         if job["k"] == 1:
             raise MemoryError("too large")
@@ -113,7 +113,7 @@ def test_a_failing_job_does_not_end_the_run(tmp_path, capsys):
     assert [job["k"] for job in run.missing(some)] == [1]
 
 
-def test_jobs_that_finish_after_an_interrupt_are_kept(tmp_path, monkeypatch):
+def test_jobs_that_finish_after_an_interrupt_are_recorded(tmp_path, monkeypatch):
     def measure(job, run):
         time.sleep(0.05)
         return {"value": 1.0}
@@ -132,9 +132,11 @@ def test_jobs_that_finish_after_an_interrupt_are_kept(tmp_path, monkeypatch):
     assert [job["k"] for job in Run(tmp_path, TINY).missing(some)] == [2]  # two were running
 
 
-def test_a_run_says_its_commit_if_there_is_one(tmp_path, monkeypatch):
+def test_run_records_its_commit(tmp_path, monkeypatch):
     path = tmp_path / "run.json"
-    path.write_text('{"scale": {"name": "tiny", "trees": 2, "repetitions": 2}, "machines": []}')  # an older version's
+    path.write_text(
+        '{"scale": {"name": "tiny", "trees": 2, "repetitions": 2}, "machines": []}'
+    )  # written by an older version
     for commit, held in ((None, None), ("abc", ["abc"]), ("abc", ["abc"]), ("def", ["abc", "def"])):
         monkeypatch.setattr(runner, "find_commit", lambda commit=commit: commit)
         Run(tmp_path, TINY).record_provenance()
@@ -144,16 +146,16 @@ def test_a_run_says_its_commit_if_there_is_one(tmp_path, monkeypatch):
     assert runner.find_commit() is None
 
 
-def test_seeds_follow_from_keys():
+def test_seeds_depend_on_keys_only():
     jobs = [job for experiment in EXPERIMENTS.values() for job in experiment.plan(FULL)]
     assert len({(job.experiment, job.key) for job in jobs}) == len(jobs)
-    assert len({job.seed for job in jobs}) > len(jobs) - 5  # 32 bits: hardly two alike
+    assert len({job.seed for job in jobs}) > len(jobs) - 5  # 32 bits: collisions are rare
     one, other = (Job("x", "letter", method, (("share", 0.1),), 3) for method in ("bsp", "mondrian"))
     assert one.seed != other.seed and one.data_seed == other.data_seed
     assert one.seed == Job("x", "letter", "bsp", (("share", 0.1),), 3, cost=9.0).seed == 2984827583
 
 
-def test_the_full_run_has_the_paper_in_it():
+def test_full_run_covers_the_paper():
     jobs = {e.NAME: e.plan(FULL) for e in EXPERIMENTS.values()}
     shares = {job["share"] for job in jobs["classification"] if job["features"] == 4}
     assert shares == {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, "official"}
@@ -162,12 +164,12 @@ def test_the_full_run_has_the_paper_in_it():
     assert {job["n"] for job in jobs["airline"]} == {100_000, 400_000, 1_000_000}
     assert len({job["scale"] for job in jobs["efficiency"]}) == 15
     hours = sum(j.cost / (1 if e.TIMED else 2) for e in EXPERIMENTS.values() for j in jobs[e.NAME]) / 3600
-    assert hours < 3.3  # guessed, on two cores
+    assert hours < 3.3  # estimated, on two cores
 
 
 @pytest.fixture(scope="module")
 def tiny_run(tmp_path_factory):
-    """Two runs of what needs no dataset, with two trees a forest."""
+    """Run the experiments that need no dataset twice, with two trees per forest."""
     runs = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tuning, "CLASSIFICATION", ())
@@ -181,7 +183,7 @@ def tiny_run(tmp_path_factory):
     return runs
 
 
-def test_a_rerun_gives_the_same_numbers(tiny_run):
+def test_rerun_gives_the_same_numbers(tiny_run):
     for name, columns in (("friedman", ["rmse", "leaves"]), ("efficiency", ["rmse", "leaves"]), ("tuning", ["score"])):
         first, second = (pd.read_csv(run.folder / f"{name}.csv").set_index(["method", "dataset"]) for run in tiny_run)
         keys = [c for c in first.columns if c in ("d", "n", "scale", "features", "repetition")]
@@ -190,7 +192,7 @@ def test_a_rerun_gives_the_same_numbers(tiny_run):
 
 
 @pytest.mark.parametrize("kept", [1.0, 0.4, 0.05])
-def test_the_page_is_made_from_what_there_is(tiny_run, tmp_path, kept):
+def test_page_from_incomplete_results(tiny_run, tmp_path, kept):
     folder = tmp_path / "results"
     folder.mkdir()
     for name in ("friedman", "efficiency"):
@@ -210,17 +212,16 @@ def test_the_page_is_made_from_what_there_is(tiny_run, tmp_path, kept):
         assert f"{rmse.mean():.3f} ± {1.96 * rmse.std() / np.sqrt(2):.3f}" in text
 
 
-def test_unknown_experiments_are_named(capsys):
+def test_unknown_experiment(capsys):
     with pytest.raises(SystemExit):
         main(["nonsense"])
     assert "unknown experiment 'nonsense': choose from tuning, " in capsys.readouterr().err
 
 
-# The data sets are not ours to ship: whoever has them names their folder, and then these run.
-# The datasets are not part of the project: who has them says where.
+# The datasets cannot be redistributed, so this test needs local copies.
 @pytest.mark.skipif(DATA_VARIABLE not in os.environ, reason="no datasets: BSPFOREST_DATA is not set")
 @pytest.mark.parametrize("experiment", [classification, prices, airline])
-def test_a_job_of_each_dataset(tmp_path, experiment):
+def test_one_job_per_dataset(tmp_path, experiment):
     run = Run(tmp_path, TINY)
     jobs = {job.method: job for job in experiment.plan(TINY)}
     for method in ("bsp", "mondrian"):
@@ -229,7 +230,7 @@ def test_a_job_of_each_dataset(tmp_path, experiment):
         assert measures.get("accuracy", 0.0) > 0.3 or 0 < measures.get("rmse", 0.0) < 45
 
 
-def test_cost_is_measured_in_a_process_of_its_own(tmp_path):
+def test_cost_is_measured_in_a_separate_process(tmp_path):
     measures = cost.measure(Job("cost", "friedman", "bsp_fit", (("n", 20_000), ("d", 5)), 0), Run(tmp_path, TINY))
     assert measures["trees"] == 10
     assert 0.01 < measures["us_per_row_and_tree"] < 50

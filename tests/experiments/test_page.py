@@ -1,6 +1,6 @@
-"""What the page says of small tables made up for it: comparisons, verdicts, and the sentences that numbers decide.
+"""Test the page on small made-up tables: comparisons, verdicts, and sentences that depend on the numbers.
 
-Comparisons that do not pair their rows were seen to fail, and so were the mistakes that the tests below are named for.
+The tests were seen to detect unpaired comparisons and the mistakes they are named after.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def make_frame(gap: float, noise: float, repetitions: int = 10) -> pd.DataFrame:
     rng = np.random.default_rng(0)
     rows = []
     for r in range(repetitions):
-        level = rng.normal()  # shared by both methods: paired comparisons do not see it
+        level = rng.normal()  # shared by both methods, so it cancels in paired comparisons
         for n in (1, 2):
             rows.append({"method": "a", "n": n, "repetition": r, "rmse": level + noise * rng.normal()})
             rows.append({"method": "b", "n": n, "repetition": r, "rmse": level + gap + noise * rng.normal()})
@@ -37,22 +37,24 @@ def test_comparisons_and_verdicts():
     level = compare(make_frame(0.0, 0.1), "a", "b", ["n"], "rmse")
     assert level.level == 2
     single = compare(make_frame(0.5, 0.1, repetitions=1), "a", "b", ["n"], "rmse")
-    assert single.better == single.single == 2 and "of one run" in str(single)
+    assert single.better == single.single == 2 and "with a single run" in str(single)
     assert judge({"x": better, "y": better}) == "**reproduced**"
     assert judge({"x": better, "y": worse}) == "**reproduced only under** x"
     assert judge({"x": worse}) == "**not reproduced**"
-    assert judge({"x": level}) == "**no difference seen**"
+    assert judge({"x": level}) == "**no significant difference**"
     assert judge({"x": Comparison(1, 1, 0)}).startswith("**partly**: never worse")
     assert judge({"x": Comparison()}) == "not run"
-    assert judge({"x": single, "y": better}) == "**reproduced** (2 of 4 comparisons of one run)"
+    assert judge({"x": single, "y": better}) == "**reproduced** (2 of 4 comparisons with a single run)"
     assert judge({"x": compare_by_sign([0.1, 0.2])}) == "**reproduced** (by means)"
     assert judge_size("better", {"x": Comparison(2, gains=[0.1, 0.7])}, "by 0.1", fits=(0.05, 0.15)) == (
-        "better: **reproduced**; by 0.1: no, by 0.10 to 0.70"
+        "better: **reproduced**; by 0.1: no, measured 0.10 to 0.70"
     )
-    assert judge_size("longer", {"x": compare_by_sign([0.1])}, "a bit", ".0%").endswith("(by means); a bit: by 10%")
+    assert judge_size("longer", {"x": compare_by_sign([0.1])}, "a bit", ".0%").endswith(
+        "(by means); a bit: measured 10%"
+    )
 
 
-def test_mondrian_is_read_off_at_equal_leaves():
+def test_mondrian_is_interpolated_at_equal_leaves():
     points = {"mondrian": (10, 5.0), "mondrian_fair": (100, 3.0), "mondrian_fixed": (1000, 2.5), "bsp": (80, 3.05)}
     rows = [
         {"method": m, "n": n, "repetition": r, "leaves": k, "rmse": rmse + 0.01 * r}
@@ -65,38 +67,38 @@ def test_mondrian_is_read_off_at_equal_leaves():
     text, equal = list(compare_with_mondrian(frame, {"exact": ("bsp", "rmse")}, ["n"]).items())[-1]
     assert "at equal leaves" in text and equal["exact"].total == equal["exact"].better == 1
     line = 3.0 + 2.0 * np.log10(100 / 80) - 3.05
-    assert 0 < equal["exact"].gains[0] < line and f"by straight lines {line:+.3f}" in str(equal["exact"])
+    assert 0 < equal["exact"].gains[0] < line and f"with linear interpolation {line:+.3f}" in str(equal["exact"])
     fair = [text for text in compare_with_mondrian(frame, {"exact": ("bsp", "rmse")}, ["n"]) if "(d-1)" in text]
     assert fair == ["Against Mondrian, (d-1) τₙ (our addition; it has 0.05 to 1.25 times the leaves of BSP, τₙ)"]
 
 
-def test_standings_are_of_the_same_rows():
-    level = [1.0, 2.0, 3.0]  # rows of the later repetitions are harder
+def test_standings_average_over_the_same_rows():
+    level = [1.0, 2.0, 3.0]  # later repetitions have harder rows
     rows = [{"method": "bsp", "repetition": r, "rmse": v} for r, v in enumerate(level)]
     rows += [{"method": "mean", "repetition": 2, "rmse": 9.0}]
     (alone,) = make_standings(pd.DataFrame(rows), "alone", "rmse")
-    assert alone.error == 2.0 and alone.batch == "none was run"
+    assert alone.error == 2.0 and alone.batch == "not run"
     (beside,) = make_standings(
         pd.DataFrame([*rows, {"method": "extra_trees", "repetition": 0, "rmse": 0.8}]), "beside", "rmse"
     )
     assert (beside.error, beside.batch_error) == (1.0, 0.8)
     assert page.describe_standings([alone, beside])[-2:] == [
         "| beside | extra trees | 0.800 | 1.000 | BSP, τₙ | 1.000 | 1.25 |",
-        "| alone | none was run |  | 2.000 | BSP, τₙ | 2.000 |  |",
+        "| alone | not run |  | 2.000 | BSP, τₙ | 2.000 |  |",
     ]
 
 
-def test_soft_voting_is_averaged_over_shares_first():
+def test_gain_of_soft_voting_is_averaged_over_fractions_first():
     rows = [
         {"features": 4, "dataset": "dna", "share": s, "method": "bsp", "repetition": r, "accuracy": 0.5 + s}
         for s in (0.1, 0.3)
         for r in range(4)
     ]
     lines = classification.describe_votes(pd.DataFrame(rows).assign(accuracy_hard=0.5))
-    assert lines[-1] == "| BSP, τₙ | 0.2000 ± 0.0000 |"  # shares differ, repetitions do not
+    assert lines[-1] == "| BSP, τₙ | 0.2000 ± 0.0000 |"  # fractions differ, repetitions do not
 
 
-def test_claims_are_judged_by_what_they_speak_of():
+def test_claims_about_stability_and_budget():
     budgets = pd.DataFrame(
         {"method": "bsp", "scale": s, "repetition": r, "rmse": 0.5, "leaves": 100 * s}
         for s in (0.5, 1.0, 1.5)
@@ -111,13 +113,13 @@ def test_claims_are_judged_by_what_they_speak_of():
         for n in (300, 1000)
         for r in (0, 1)
     )
-    made_up = friedman.judge_budget(noisy)
-    assert made_up.verdict == "**not reproduced**"  # level with a smaller budget is not level with the batch forests
-    assert "gain -1.300" in made_up.numbers and "full-grown" in made_up.numbers
+    claim = friedman.judge_budget(noisy)
+    assert claim.verdict == "**not reproduced**"  # matching a smaller budget is not matching the batch forests
+    assert "gain -1.300" in claim.numbers and "fully grown" in claim.numbers
 
 
 def make_airline(**biases: float) -> pd.DataFrame:
-    """Two repetitions of each method in each order; the mean error in time order is given."""
+    """Return two repetitions of each method in each order, with given mean errors in time order."""
     return pd.DataFrame(
         {"method": m, "order": order, "n": 100_000, "repetition": r, "rmse": 35.0 + less, "bias": bias - less}
         | {"spread": 34.0 + less, "leaves": 10.0}
@@ -127,22 +129,23 @@ def make_airline(**biases: float) -> pd.DataFrame:
     )
 
 
-def test_the_airline_section_is_said_by_its_numbers():
+def test_airline_sentences_follow_the_numbers():
     lines = airline.explain(make_airline(mean=9.25, bsp=8.25, mondrian=7.5))
     text = "\n".join(lines)
-    assert "constant mean of the flights learned is off by +9.25" in text and "mean errors are +7.50 to +8.25" in text
-    assert "All of them predict too much" in text
+    assert "constant mean of the training rows has a mean error of +9.25" in text
+    assert "mean errors of the forests range from +7.50 to +8.25" in text
+    assert "All methods overestimate" in text
     assert (
         "+8.25 and a spread of 34.00 with them, +8.50 and 33.75 without: with them its RMSE is larger by 0.25" in text
     )
     assert "| BSP, τₙ | 35.00 | +8.25 | 34.00 | 36.00 | +7.25 | 35.00 | 34.75 | +8.50 | 33.75 |" in lines
-    assert "All of them" not in "\n".join(airline.explain(make_airline(bsp=8.25, mondrian=-7.5)))
+    assert "All methods overestimate" not in "\n".join(airline.explain(make_airline(bsp=8.25, mondrian=-7.5)))
     frame = make_airline(mean=9.25, bsp=8.25)
     assert airline.explain(frame[frame["order"] != "time"]) == []
     assert "without: with" not in "\n".join(airline.explain(frame[frame["order"] != "no calendar"]))
 
 
-def test_shuffled_flights_are_averaged_over_the_same_permutations():
+def test_shuffled_flights_share_permutations():
     frame = make_airline(mean=9.0, bsp=8.0, extra_trees=8.0).assign(leaves=np.nan, fit_s=1.0, peak_mb=1.0)
     late = frame["repetition"] == 1
     frame.loc[late & (frame["order"] == "shuffled"), "rmse"] += 2.0
@@ -150,15 +153,16 @@ def test_shuffled_flights_are_averaged_over_the_same_permutations():
     million = frame[(frame["order"] == "shuffled") & (frame["method"] == "bsp")].assign(n=1_000_000)
     section = airline.describe(pd.concat([frame, million]), [])
     text = "\n".join(section.lines)
-    assert "RMSE goes from 36.0 to 38.0 between them" in text and "have: 1 at 100,000, 2 at 1,000,000." in text
+    assert "the constant mean ranges from 36.0 to 38.0" in text
+    assert "number of rows: 1 at 100,000, 2 at 1,000,000." in text
     assert "No batch forest was run on 1,000,000 shuffled rows." in text
-    assert "| BSP, τₙ | **36.00** | **37.00 ± 1.96** |" in text  # not 37 beside the 36 of extra trees
-    assert {s.what: s.batch for s in section.standings}["airline, 1,000,000 rows, shuffled"] == "none was run"
+    assert "| BSP, τₙ | **36.00** | **37.00 ± 1.96** |" in text  # not 37.00, since extra trees has one permutation
+    assert {s.what: s.batch for s in section.standings}["airline, 1,000,000 rows, shuffled"] == "not run"
 
 
-def test_what_was_reduced_is_what_the_plan_has_fewer_of():
+def test_stated_reductions_match_the_plan():
     counts = Counter((job["order"], job["n"], job.method in airline.FAST[1:]) for job in airline.plan(FULL))
-    n_fast, n_slow = len(airline.FAST) - 1, len(airline.SLOW) + 1  # the constant mean is as it comes
+    n_fast, n_slow = len(airline.FAST) - 1, len(airline.SLOW) + 1  # the constant mean is not counted
     for order, n, fast, slow in (
         ("time", 100_000, 16, 3),
         ("shuffled", 400_000, 3, 1),
@@ -168,14 +172,12 @@ def test_what_was_reduced_is_what_the_plan_has_fewer_of():
     ):
         assert counts[order, n, True] == fast * n_fast
         assert slow * (n_slow - 1) <= counts[order, n, False] <= slow * (n_slow - 1) + 16
-    said = " ".join(page.REDUCED.split())
-    assert (
-        "16 repetitions at 100K for what takes seconds, 3 for the batch forests and `redraw`; 3 and 1 at 400K" in said
-    )
-    assert "1 at 1M shuffled" in said
+    text = " ".join(page.REDUCED.split())
+    assert "16 repetitions at 100K for fast methods, 3 for the batch forests and `redraw`; 3 and 1 at 400K" in text
+    assert "1 at 1M shuffled" in text
 
 
-def test_memory_is_shown_by_rows_and_by_features(tmp_path):
+def test_memory_tables_by_rows_and_by_features(tmp_path):
     rows = [
         {"method": m, "n": n, "d": d, "us_per_row_and_tree": d * 1.0, "bytes_per_row_and_tree": bytes_}
         for m, points in {
@@ -192,14 +194,14 @@ def test_memory_is_shown_by_rows_and_by_features(tmp_path):
     assert (tmp_path / "cost.png").stat().st_size > 10_000
 
 
-def test_prices_name_their_source_and_no_year_of_sale():
+def test_prices_state_their_source():
     frame = pd.DataFrame({"method": m, "share": 0.2, "repetition": 0, "rmse": 0.7, "leaves": 70} for m in ("bsp",))
     text = " ".join(prices.describe(frame, []).lines)
     assert "HM Land Registry data © Crown copyright" in text and "Open Government Licence v3.0" in text
-    assert "of another year" in text and "in 2018" not in text
+    assert "The data are not the paper's" in text and "in 2018" not in text
 
 
-def test_goals_and_the_commit_stand_on_the_page(tmp_path):
+def test_page_has_goals_and_commit(tmp_path):
     held = {"machines": [{"cores": 2}], "commits": ["0123456789abcdef"], "remarks": ["Other work ran too."]}
     (tmp_path / "run.json").write_text(json.dumps(held))
     lines = page.assemble(Run(tmp_path, FULL), [], [("letter, accuracy", "≥ 0.645", "0.652", True)], [])
