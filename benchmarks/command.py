@@ -1,7 +1,7 @@
-"""The command ``bspforest``: what reading, encoding and checkpoints cost beside learning.
+"""Overhead of the command ``bspforest``: reading, encoding and checkpoints relative to learning.
 
-``python benchmarks/command.py`` prints a table: 100,000 rows of 8 columns and a target, as CSV, 10 trees. With more trees, both
-shares are smaller or the same. ``--trees 100`` measures that.
+``python benchmarks/command.py`` prints a table for 100,000 rows of 8 columns and a target in a CSV file, with 10 trees. With
+more trees the overhead is the same or smaller; ``--trees 100`` measures that.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ import numpy as np
 
 from bspforest.cli.main import main
 
-Row = tuple[str, str, str]  # what, measured, asked
+Row = tuple[str, str, str]  # quantity, measured value, target
 ROWS, COLUMNS = 100_000, 8
 
 
 def write_csv(path: Path) -> None:
+    """Write a simulated dataset."""
     rng = np.random.default_rng(0)
     X = rng.random((ROWS, COLUMNS))
     y = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 10 * X[:, 3] + rng.normal(size=ROWS)
@@ -31,8 +32,8 @@ def write_csv(path: Path) -> None:
     np.savetxt(path, np.column_stack([X, y]), fmt="%.6f", delimiter=",", header=header, comments="")
 
 
-def run(*arguments: object) -> tuple[float, float]:
-    """Run a command: its seconds, and those of the processor in this thread."""
+def run_command(*arguments: object) -> tuple[float, float]:
+    """Run a command and return its wall time and the CPU time of this thread."""
     wall, thread = time.perf_counter(), time.thread_time()
     with contextlib.redirect_stdout(io.StringIO()):
         assert main([str(argument) for argument in arguments]) == 0
@@ -40,30 +41,30 @@ def run(*arguments: object) -> tuple[float, float]:
 
 
 def bench_evaluate(data: Path, folder: Path, trees: int, rounds: int) -> Iterator[Row]:
-    """All that is not the forest's own time, as a share of the whole."""
+    """Measure the fraction of the time that is not spent in the forest."""
     shares = []
     for _ in range(rounds):
-        wall, _ = run("evaluate", data, "--target", "y", "--trees", trees, "--json", folder / "scores.json")
+        wall, _ = run_command("evaluate", data, "--target", "y", "--trees", trees, "--json", folder / "scores.json")
         forest = json.loads((folder / "scores.json").read_text())["models"][0]["seconds"]
         shares.append((wall - forest) / wall)
-    what = f"evaluate, {trees} trees: share of the time for reading, encoding and bookkeeping"
+    what = f"evaluate, {trees} trees: fraction of the time for reading, encoding and bookkeeping"
     yield what, f"{min(shares):.1%}", "at most 25%"
 
 
 def bench_checkpoints(data: Path, folder: Path, trees: int, rounds: int) -> Iterator[Row]:
-    """Learning with and without checkpoints, in turn."""
+    """Compare learning with and without checkpoints, in turn."""
     best: dict[int, np.ndarray] = {}
     for _ in range(rounds):
         for every in (10_000, 10 * ROWS):
-            seconds = run(
+            seconds = run_command(
                 *("learn", data, "--target", "y", "--model", folder / "m.bsp", "--overwrite", "--trees", trees),
                 *("--checkpoint-rows", every),
             )
             best[every] = np.minimum(best.get(every, np.inf), seconds)
     wall, thread = best[10_000] / best[10 * ROWS] - 1
     what = f"learn, {trees} trees, a checkpoint every 10,000 rows ({(folder / 'm.bsp').stat().st_size / 1e6:.0f} MB at the end)"
-    yield f"{what}: slower by", f"{wall:+.1%}", "at most 10%"
-    yield f"{what}: more of the learning thread's processor time", f"{thread:+.1%}", ""
+    yield f"{what}: increase of the time", f"{wall:+.1%}", "at most 10%"
+    yield f"{what}: increase of the CPU time of the learning thread", f"{thread:+.1%}", ""
 
 
 def print_table() -> None:
@@ -71,22 +72,14 @@ def print_table() -> None:
     parser.add_argument("--trees", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    print("| what | measured | asked |\n|---|---|---|")
+    print("| quantity | measured | target |\n|---|---|---|")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_csv(folder / "data.csv")
-        run("evaluate", folder / "data.csv", "--target", "y", "--trees", 2, "--max-rows", 2000)  # compiles
-        run(
-            "learn",
-            folder / "data.csv",
-            "--target",
-            "y",
-            "--trees",
-            2,
-            "--model",
-            folder / "w.bsp",
-            "--checkpoint-rows",
-            50_000,
+        run_command("evaluate", folder / "data.csv", "--target", "y", "--trees", 2, "--max-rows", 2000)  # compile
+        run_command(
+            *("learn", folder / "data.csv", "--target", "y", "--trees", 2, "--model", folder / "w.bsp"),
+            *("--checkpoint-rows", 50_000),
         )
         for bench in (bench_evaluate, bench_checkpoints):
             for row in bench(folder / "data.csv", folder, options.trees, options.rounds):

@@ -1,12 +1,12 @@
-"""Drift: a forest with a window and one without, on streams that change.
+"""Concept drift: a forest with a window and one without, on streams that change.
 
-Every row is predicted, then learned, one at a time through river's interface. Two streams: a simulated one whose labels
-follow another rule from its middle on, and Electricity (45,312 half hours of the market of New South Wales, in order of time),
-where three of the six features, those of the neighbouring state, stand still for the first 17,424 rows. It is read from
-``stream_elec.npz`` in the folder BSPFOREST_DATA, and left out where that is absent.
+Each row is predicted and then learned, one at a time, through the river interface. There are two streams: a simulated one
+whose labels follow a different rule in its second half, and Electricity (45,312 half hours of the market of New South Wales,
+in time order), where three of the six features, those of the neighbouring state, are constant for the first 17,424 rows.
+Electricity is read from ``stream_elec.npz`` in the folder named by BSPFOREST_DATA, and skipped if there is no such file.
 
-``python benchmarks/drift.py`` prints what happens around the change, and the memory of both forests window by window;
-``--out FOLDER`` draws it too.
+``python benchmarks/drift.py`` prints the accuracy around the change and the memory of both forests after each window;
+``--out FOLDER`` also draws a figure.
 """
 
 from __future__ import annotations
@@ -16,6 +16,10 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
 import numpy as np
 import psutil
 
@@ -26,20 +30,24 @@ TREES = 20
 
 
 class Stream(NamedTuple):
+    """A stream of rows with a change."""
+
     name: str
     X: np.ndarray
     y: np.ndarray
-    change: int  # the row of the change
+    change: int  # number of the first row after the change
 
 
 class Run(NamedTuple):
-    right: np.ndarray  # was the label of each row predicted?
-    memory: np.ndarray  # bytes of the forest after each window
-    process: np.ndarray  # bytes of the process
+    """The results of a forest on a stream."""
+
+    correct: np.ndarray  # whether the label of each row was predicted correctly
+    memory: np.ndarray  # memory of the forest after each window, in bytes
+    process: np.ndarray  # memory of the process after each window, in bytes
 
 
 def simulate(n: int = 24_000, seed: int = 0) -> Stream:
-    """Six uniform features; the label is on which side of a line two of them lie, and the line turns by a right angle."""
+    """Simulate six uniform features; the label is the side of a line in two of them, and the line rotates by 90 degrees."""
     rng = np.random.default_rng(seed)
     X = rng.random((n, 6))
     before, after = X[:, 0] + X[:, 1] > 1, X[:, 0] > X[:, 1]
@@ -47,6 +55,7 @@ def simulate(n: int = 24_000, seed: int = 0) -> Stream:
 
 
 def read_electricity() -> Stream | None:
+    """Read the Electricity stream; None if there is no file."""
     path = Path(os.environ.get("BSPFOREST_DATA", ".")) / "stream_elec.npz"
     if not path.exists():
         return None
@@ -55,24 +64,24 @@ def read_electricity() -> Stream | None:
     return Stream("Electricity", X, y, int(np.argmax(X[:, 3] != X[0, 3])))
 
 
-def run(stream: Stream, window: int | None) -> Run:
-    """Predict and learn every row."""
+def run_stream(stream: Stream, window: int | None) -> Run:
+    """Predict and learn each row of a stream."""
     model = BSPForestClassifier(TREES, window=window, seed=0)
     names = [f"x{k}" for k in range(stream.X.shape[1])]
-    right = np.zeros(len(stream.X), dtype=bool)
+    correct = np.zeros(len(stream.X), dtype=bool)
     memory, process = [], []
     for k, (x, y) in enumerate(zip(stream.X.tolist(), stream.y.tolist(), strict=True)):
         row = dict(zip(names, x, strict=True))
-        right[k] = model.predict_one(row) == y
+        correct[k] = model.predict_one(row) == y
         model.learn_one(row, y)
         if (k + 1) % WINDOW == 0:
             memory.append(model._raw_memory_usage)
             process.append(psutil.Process().memory_info().rss)
-    return Run(right, np.array(memory), np.array(process))
+    return Run(correct, np.array(memory), np.array(process))
 
 
 def show_recovery(stream: Stream, runs: dict[str, Run]) -> None:
-    """Accuracy before the change, just after it, when the window has passed it, and at the end."""
+    """Print the accuracy before the change, right after it, after the window has passed it, and at the end."""
     c, w = stream.change, WINDOW
     spans = {
         "5 windows before the change": slice(c - 5 * w, c),
@@ -82,44 +91,40 @@ def show_recovery(stream: Stream, runs: dict[str, Run]) -> None:
         "from the change to the end": slice(c, None),
         "whole stream": slice(None),
     }
-    print(f"\n## {stream.name}: {len(stream.X):,} rows, a change at row {c:,}; accuracy, %\n")
+    print(f"\n## {stream.name}: {len(stream.X):,} rows, change at row {c:,}; accuracy in %\n")
     print("| rows | " + " | ".join(runs) + " |\n|---|" + "---|" * len(runs))
     for name, span in spans.items():
-        print(f"| {name} | " + " | ".join(f"{100 * r.right[span].mean():.1f}" for r in runs.values()) + " |")
+        print(f"| {name} | " + " | ".join(f"{100 * r.correct[span].mean():.1f}" for r in runs.values()) + " |")
     repeated = 100 * np.mean(stream.y[1:] == stream.y[:-1])
-    print(f"\nFor comparison, the label of the row before is right in {repeated:.1f} % of all rows.")
+    print(f"\nFor comparison, predicting the previous label has an accuracy of {repeated:.1f} %.")
 
 
 def show_memory(runs: dict[str, Run]) -> None:
+    """Print the memory of the forests and of the process."""
     n = len(next(iter(runs.values())).memory)
     marks = sorted({*range(1, min(n, 12) + 1), *range(15, n + 1, 5), n})
     curves = {
         "windowed": runs["windowed"].memory,
-        "the process then": runs["windowed"].process,
+        "process (windowed)": runs["windowed"].process,
         "unbounded": runs["unbounded"].memory,
     }
-    print(f"\nMemory in KiB after so many windows of {WINDOW:,} rows:\n")
+    print(f"\nMemory in KiB by number of windows of {WINDOW:,} rows:\n")
     print("| windows | " + " | ".join(curves) + " |\n|---|" + "---|" * len(curves))
     for mark in marks:
         print(f"| {mark} | " + " | ".join(f"{curve[mark - 1] / 1024:,.0f}" for curve in curves.values()) + " |")
     flat = runs["windowed"].memory[1:]
-    print(f"\nwindowed, from the 2nd window to the last: largest {flat.max() / flat.min():.2f} times the smallest")
+    print(f"\nwindowed, from the 2nd window on: ratio of largest to smallest memory {flat.max() / flat.min():.2f}")
 
 
 def draw(results: dict[str, tuple[Stream, dict[str, Run]]], folder: Path) -> Path:
-    """Accuracy over the latest window, and memory, along each stream."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
+    """Draw the accuracy over the latest window and the memory along each stream, and return the path."""
     figure, axes = plt.subplots(
         2, len(results), figsize=(6 * len(results), 6), sharex="col", squeeze=False, height_ratios=[3, 2]
     )
     colours = {"windowed": "tab:blue", "unbounded": "tab:orange"}
     for (top, bottom), (stream, runs) in zip(axes.T, results.values(), strict=True):
         for name, result in runs.items():
-            total = np.concatenate([[0], np.cumsum(result.right)])
+            total = np.concatenate([[0], np.cumsum(result.correct)])
             accuracy = (total[WINDOW:] - total[:-WINDOW]) / WINDOW
             top.plot(np.arange(WINDOW, len(stream.X) + 1), 100 * accuracy, color=colours[name], label=name, lw=1)
             ends = WINDOW * np.arange(1, len(result.memory) + 1)
@@ -127,11 +132,11 @@ def draw(results: dict[str, tuple[Stream, dict[str, Run]]], folder: Path) -> Pat
         for axis in (top, bottom):
             axis.axvline(stream.change, color="grey", ls=":", lw=1)
             axis.grid(alpha=0.3)
-        top.set_title(f"{stream.name}; dotted: the change")
+        top.set_title(f"{stream.name} (dotted line: change)")
         bottom.set_xlabel("rows")
         bottom.set_ylim(bottom=0)
-    axes[0, 0].set_ylabel(f"accuracy over the latest {WINDOW:,} rows, %")
-    axes[1, 0].set_ylabel("memory, MiB")
+    axes[0, 0].set_ylabel(f"accuracy over the latest {WINDOW:,} rows (%)")
+    axes[1, 0].set_ylabel("memory (MiB)")
     axes[0, 0].legend(loc="lower left")
     figure.tight_layout()
     folder.mkdir(parents=True, exist_ok=True)
@@ -142,15 +147,15 @@ def draw(results: dict[str, tuple[Stream, dict[str, Run]]], folder: Path) -> Pat
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--out", type=Path, help="a folder for the picture")
+    parser.add_argument("--out", type=Path, help="folder for the figure")
     out = parser.parse_args().out
     print(f"{TREES} trees, window {WINDOW:,}")
     results = {}
     for stream in (simulate(), read_electricity()):
         if stream is None:
-            print("\nElectricity is left out: BSPFOREST_DATA names no folder with stream_elec.npz")
+            print("\nElectricity is skipped: there is no stream_elec.npz in the folder named by BSPFOREST_DATA")
             continue
-        runs = {"windowed": run(stream, WINDOW), "unbounded": run(stream, None)}
+        runs = {"windowed": run_stream(stream, WINDOW), "unbounded": run_stream(stream, None)}
         results[stream.name] = (stream, runs)
         show_recovery(stream, runs)
         show_memory(runs)

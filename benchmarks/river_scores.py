@@ -1,8 +1,8 @@
-"""Scores on the datasets that come with river: each row is predicted, then learned (`evaluate.progressive_val_score`).
+"""Scores on the datasets of river, by predicting and then learning each row (`evaluate.progressive_val_score`).
 
-10 trees each, all else at its default; the mean over some seeds, ± half their range. AMF gets a `MinMaxScaler` in front and
-ARFRegressor a `StandardScaler`, as in river's documentation; ours scales for itself. ``python benchmarks/river_scores.py``
-prints the table of the README.
+Models have 10 trees and otherwise default parameters; scores are means over seeds, ± half their range. As in the
+documentation of river, AMF is preceded by a `MinMaxScaler` and ARFRegressor by a `StandardScaler`; BSPForest scales features
+itself. ``python benchmarks/river_scores.py`` prints the table of the README.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ TASKS = [
 ]
 
 
-def show(scores: list[float], percent: bool) -> str:
+def format_scores(scores: list[float], percent: bool) -> str:
+    """Format the mean of scores and half their range."""
     mean, spread = np.mean(scores), np.ptp(scores) / 2
     return f"{100 * mean:.1f} ± {100 * spread:.1f}" if percent else f"{mean:.3g} ± {spread:.1g}"
 
@@ -50,13 +51,13 @@ def main() -> None:
         percent = metric is metrics.Accuracy
         cells = []
         for name, make in models.items():
-            begun = time.perf_counter()
+            started = time.perf_counter()
             scores = [evaluate.progressive_val_score(dataset(), make(seed), metric()).get() for seed in range(n_seeds)]
-            seconds[name] += time.perf_counter() - begun
-            cells.append(show(scores, percent))
-        what = "accuracy, %" if percent else "MAE"
+            seconds[name] += time.perf_counter() - started
+            cells.append(format_scores(scores, percent))
+        what = "accuracy (%)" if percent else "MAE"
         print(f"| {dataset.__name__} | {dataset().n_samples:,} | {what} | " + " | ".join(cells) + " |", flush=True)
-    print("| seconds for all | | | " + " | ".join(f"{s:.1f}" for s in seconds.values()) + " |")
+    print("| total seconds | | | " + " | ".join(f"{s:.1f}" for s in seconds.values()) + " |")
 
 
 if __name__ == "__main__":

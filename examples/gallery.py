@@ -1,8 +1,8 @@
-"""Every picture that bspforest draws, on a light and on a dark background, written to a folder.
+"""Draw every display of bspforest on a light and a dark background, and write the figures to a folder.
 
-``prices``, the map of house prices, needs a data set: ``uk_pricepaid_ew_monthly2018.npz`` (``X``: latitude and longitude,
-``y``: logarithm of the price, from HM Land Registry's Price Paid Data, Open Government Licence v3.0) in the folder named by
-BSPFOREST_DATA. Without it, this picture is left out.
+``prices``, the map of house prices, needs the dataset ``uk_pricepaid_ew_monthly2018.npz`` (``X``: latitude and longitude,
+``y``: logarithm of the price; from HM Land Registry's Price Paid Data, Open Government Licence v3.0) in the folder named by
+BSPFOREST_DATA. Without it, this figure is skipped.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ PRICES = "uk_pricepaid_ew_monthly2018.npz"
 
 
 def process_square():
-    """A realisation of the process in the unit square."""
+    """Draw a realisation of the process in the unit square."""
     square = draw_partition(make_box([0, 0], [1, 1]), 6.0, random_state=11)
     return ProcessDisplay.from_partition(square).plot().figure_
 
 
 def process_cube():
-    """The same in a cube, with its cutting polygons, and moved apart (Figure 1, left)."""
+    """Draw a realisation in a cube, as cuts and as exploded cells (Figure 1, left)."""
     cube = draw_partition(make_box([0, 0, 0], [1, 1, 1]), 0.9, random_state=8)
     figure, axes = plt.subplots(1, 2, figsize=(11, 5), layout="constrained", subplot_kw={"projection": "3d"})
     display = ProcessDisplay.from_partition(cube)
@@ -51,26 +51,26 @@ def process_cube():
 
 
 def process_times():
-    """A cube cut as time goes on, new cuts highlighted (Figure 1, left)."""
+    """Draw the partition of a cube at several times, with new cuts highlighted (Figure 1, left)."""
     cube = draw_partition(make_box([0, 0, 0], [1, 1, 1]), 0.9, random_state=8)
     times = [block.cut.time for block in cube.cut_blocks()]
     return ProcessDisplay.from_partition(cube).plot_times([*times[:3], times[5]]).figure_
 
 
 def cut():
-    """How one cut is made (Figure 1, right)."""
+    """Draw the steps of one cut (Figure 1, right)."""
     cube = draw_partition(make_box([0, 0, 0], [1, 1, 1]), 0.9, random_state=8)
     return CutDisplay.from_block(cube.cut_blocks()[1]).plot().figure_
 
 
 def slice_of_square():
-    """The line slice (supplement)."""
+    """Draw a line slice (supplement)."""
     square = draw_partition(make_box([0, 0], [1, 1]), 6.0, random_state=11)
     return SliceDisplay.from_partition(square, budget=6.0).plot().figure_
 
 
 def partition():
-    """A BSP tree beside a Mondrian tree, with nested hulls and boxes (supplement)."""
+    """Draw a BSP tree and a Mondrian tree, with nested hulls and boxes (supplement)."""
     X, y = make_moons(80, noise=0.12, random_state=2)
     figure, axes = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")
     for ax, cuts in zip(axes, ("pairs", "axes"), strict=True):
@@ -80,7 +80,7 @@ def partition():
 
 
 def partition_section():
-    """A section of a tree of five features."""
+    """Draw a section of a tree with five features."""
     X, y = make_friedman1(2000, n_features=5, random_state=0)
     forest = BSPForestRegressor(1, budget_scale=3, random_state=1).fit(X, y)
     return PartitionDisplay.from_estimator(forest, dims=(0, 1)).plot().figure_
@@ -92,32 +92,32 @@ def _grow(n: int) -> GrowthDisplay:
 
 
 def growth():
-    """A tree growing point by point (Figure 2)."""
+    """Draw a tree that grows row by row (Figure 2)."""
     return _grow(9).plot_steps([6, 7, 8, 9]).figure_
 
 
 def surface_classes():
-    """What a classifier says, and how sure it is."""
+    """Draw the predictions of a classifier and their uncertainty."""
     X, y = make_moons(400, noise=0.2, random_state=2)
     return SurfaceDisplay.from_estimator(BSPForestClassifier(budget_scale=2, random_state=0).fit(X, y)).plot().figure_
 
 
 def surface_iris():
-    """Two features of four, the others at their medians."""
+    """Draw two of four features, with the others at their medians."""
     iris = load_iris()
     forest = BSPForestClassifier(budget_scale=2, random_state=0).fit(iris.data, iris.target_names[iris.target])
     return SurfaceDisplay.from_estimator(forest, dims=(2, 3), reach=0.15).plot().figure_
 
 
 def surface_regression():
-    """A regression surface with its standard deviation, the other features at values given."""
+    """Draw a regression surface and its standard deviation, with the other features at given values."""
     X, y = make_friedman1(3000, n_features=5, random_state=0)
     forest = BSPForestRegressor(random_state=0).fit(X, y)
     return SurfaceDisplay.from_estimator(forest, dims=(0, 1), values={2: 0.5, 3: 0.9, 4: 0.5}).plot().figure_
 
 
 def prices():
-    """House prices of England and Wales: one tree, a hundred, and a hundred that went on learning."""
+    """Draw maps of house prices in England and Wales: one tree, a forest, and the forest after learning more sales."""
     with np.load(Path(os.environ["BSPFOREST_DATA"]) / PRICES, allow_pickle=False) as data:
         order = np.random.default_rng(0).permutation(len(data["y"]))
         X, y = data["X"][order, ::-1].astype(float), data["y"][order].astype(float)
@@ -127,10 +127,10 @@ def prices():
     forest = BSPForestRegressor(100, n_jobs=2, **shared).fit(X[:1000], y[:1000])
     maps = [SurfaceDisplay.from_estimator(model, **view) for model in (tree, forest)]
     maps.append(SurfaceDisplay.from_estimator(forest.partial_fit(X[1000:], y[1000:]), **view))
-    titles = ("one tree, 1,000 sales", "100 trees, 1,000 sales", f"100 trees, {len(X):,} sales", "and its uncertainty")
+    titles = ("one tree, 1,000 sales", "100 trees, 1,000 sales", f"100 trees, {len(X):,} sales", "its uncertainty")
     figure, axes = plt.subplots(1, 4, figsize=(12, 4.0), layout="constrained")
     for ax, display in zip(axes, maps, strict=False):
-        display.shown = maps[-1].shown  # the outline of the land, as far as the data tell
+        display.shown = maps[-1].shown  # the outline of the country, as far as the data show it
         display.plot(ax, uncertainty=False, legend=False, points=False).images_[0].set_clim(11.3, 13.5)
     prices = np.array([100, 200, 400, 700])
     bar = figure.colorbar(maps[-1].images_[0], ax=axes[:3], shrink=0.7, pad=0.01, ticks=np.log(1000 * prices))
@@ -146,44 +146,46 @@ def prices():
     return figure
 
 
-PICTURES: tuple[Callable, ...] = (
+FIGURES: tuple[Callable, ...] = (
     process_square, process_cube, process_times, cut, slice_of_square, partition, partition_section, growth, surface_classes,
     surface_iris, surface_regression, prices,
 )  # fmt: skip
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Draw them all."""
-    names = [draw.__name__ for draw in PICTURES]
+    """Draw all figures."""
+    names = [draw.__name__ for draw in FIGURES]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("out/gallery"), help="folder (default: %(default)s)")
+    parser.add_argument(
+        "--out", type=Path, default=Path("out/gallery"), help="folder for the figures (default: %(default)s)"
+    )
     parser.add_argument(
         "--only",
         nargs="+",
         choices=[*names, "growth_animation"],
         metavar="NAME",
-        help=f"some of {', '.join(names)}, growth_animation",
+        help=f"draw only these, of {', '.join(names)}, growth_animation",
     )
-    parser.add_argument("--dpi", type=int, default=100, help="dots an inch (default: %(default)s)")
+    parser.add_argument("--dpi", type=int, default=100, help="dots per inch (default: %(default)s)")
     options = parser.parse_args(argv)
     options.out.mkdir(parents=True, exist_ok=True)
     data = os.environ.get("BSPFOREST_DATA", "")
-    for draw in PICTURES:
+    for draw in FIGURES:
         name = draw.__name__
         if options.only and name not in options.only:
             continue
         if draw is prices and not (data and (Path(data) / PRICES).exists()):
-            print(f"{name}: left out, since {PRICES} is not in the folder named by BSPFOREST_DATA")
+            print(f"{name}: skipped, since {PRICES} is not in the folder named by BSPFOREST_DATA")
             continue
         for style, ending in (("default", ""), ("dark_background", "-dark")):
-            begun = time.perf_counter()
+            started = time.perf_counter()
             path = options.out / f"{name}{ending}.png"
             with plt.style.context(style):
                 draw().savefig(path, dpi=options.dpi, pil_kwargs={"optimize": True})
                 plt.close("all")
-            print(f"{path}: {draw.__doc__}  {time.perf_counter() - begun:.1f} s")
+            print(f"{path}: {draw.__doc__}  {time.perf_counter() - started:.1f} s")
     if not options.only or "growth_animation" in options.only:
-        print(f"{_grow(18).save(options.out / 'growth.gif', fps=2)}: the same, moving.")
+        print(f"{_grow(18).save(options.out / 'growth.gif', fps=2)}: the growing tree as an animation.")
 
 
 if __name__ == "__main__":
