@@ -183,28 +183,28 @@ def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
         "same flights shuffled before the split. The paper uses the same source and year, but not necessarily the same rows."
     )
     for order, title in ORDERS.items():
-        part = frame[frame["order"] == order].sort_values("n")
+        subset = frame[frame["order"] == order].sort_values("n")
         if order == "shuffled":
-            section.add(*describe_permutations(part))
-            part = keep_shared_repetitions(part, ["n"])
-        if not part.empty:
+            section.add(*describe_permutations(subset))
+            subset = keep_shared_repetitions(subset, ["n"])
+        if not subset.empty:
             section.add(
-                "", f"{title}, by number of training rows:", "", *format_table(part, "rmse", "n", ORDER, digits=2)
+                "", f"{title}, by number of training rows:", "", *format_table(subset, "rmse", "n", ORDER, digits=2)
             )
     section.add("", "The paper's Table 1:", "", "| | 100K | 400K | 1M |", "|---|---|---|---|")
     section.add(*(f"| {get_label(m)} | {' | '.join(values.values())} |" for m, values in PAPER.items()))
     section.add(*explain(frame), "", *(f"![delay by day]({{figures}}/{name})" for name in figures))
     section.add(*describe_cost(frame))
-    for (n, order), part in frame[frame["order"] != "no calendar"].groupby(["n", "order"], sort=False):
-        section.standings += make_standings(part, f"airline, {n:,} rows, {order}", "rmse")
+    for (n, order), subset in frame[frame["order"] != "no calendar"].groupby(["n", "order"], sort=False):
+        section.standings += make_standings(subset, f"airline, {n:,} rows, {order}", "rmse")
     for order in ("time", "shuffled"):
-        part = frame[frame["order"] == order]
+        subset = frame[frame["order"] == order]
         methods = {rule: (method, "rmse") for rule, method in RULES.items()}
-        for rival, rules in compare_with_mondrian(part, methods, ["n"]).items():
+        for rival, rules in compare_with_mondrian(subset, methods, ["n"]).items():
             text = f"Airline, {order}: BSP is the best online forest. {rival}"
             section.claims.append(Claim(text, judge(rules), format_comparisons(rules)))
         batch = {
-            f"{get_label(b)} against BSP {rule}": compare(part, b, method, ["n"], "rmse")
+            f"{get_label(b)} against BSP {rule}": compare(subset, b, method, ["n"], "rmse")
             for b in BATCH
             for rule, method in RULES.items()
         }
@@ -214,31 +214,31 @@ def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
     return section
 
 
-def describe_permutations(part: pd.DataFrame) -> list[str]:
+def describe_permutations(subset: pd.DataFrame) -> list[str]:
     """Describe which repetitions are averaged over shuffled flights, and where no batch forest was run."""
-    if part.empty:
+    if subset.empty:
         return []
-    counts = keep_shared_repetitions(part, ["n"]).groupby("n")["repetition"].nunique()
-    known = ", ".join(f"{counts.get(n, 0)} at {n:,}" for n in part["n"].unique())
-    constant = part[(part["method"] == "mean") & (part["n"] == part["n"].min())]["rmse"]
+    counts = keep_shared_repetitions(subset, ["n"]).groupby("n")["repetition"].nunique()
+    known = ", ".join(f"{counts.get(n, 0)} at {n:,}" for n in subset["n"].unique())
+    constant = subset[(subset["method"] == "mean") & (subset["n"] == subset["n"].min())]["rmse"]
     spread = f": the RMSE of the constant mean ranges from {constant.min():.1f} to {constant.max():.1f}"
     lines = [
         "",
         f"With shuffled flights, each repetition has different rows{spread if len(constant) > 1 else ''}. Means over "
         f"shuffled flights use only the permutations that all methods share at that number of rows: {known}.",
     ]
-    without = [f"{n:,}" for n, some in part.groupby("n") if not some["method"].isin(BATCH).any()]
+    without = [f"{n:,}" for n, some in subset.groupby("n") if not some["method"].isin(BATCH).any()]
     return lines + ([f"No batch forest was run on {', '.join(without)} shuffled rows."] if without else [])
 
 
 def explain(frame: pd.DataFrame) -> list[str]:
     """Explain the difference between the orders by bias and spread of the error, with and without calendar features."""
-    part = frame[frame["n"] == 100_000]
-    late = part[part["order"] == "time"]
+    subset = frame[frame["n"] == 100_000]
+    late = subset[subset["order"] == "time"]
     if late.empty:
         return []
     same = pd.concat(
-        [part[part["order"] != "shuffled"], keep_shared_repetitions(part[part["order"] == "shuffled"], ["n"])]
+        [subset[subset["order"] != "shuffled"], keep_shared_repetitions(subset[subset["order"] == "shuffled"], ["n"])]
     )
     means = same.groupby(["order", "method"])[["rmse", "bias", "spread"]].mean()
     high = " All methods overestimate the delay on average." if (late["bias"] > 0).all() else ""
@@ -300,33 +300,33 @@ def explain_calendar(means: pd.DataFrame) -> str:
 
 
 def describe_cost(frame: pd.DataFrame) -> list[str]:
-    part = frame[(frame["order"] == "time") & frame["fit_s"].notna()].sort_values("n")
+    subset = frame[(frame["order"] == "time") & frame["fit_s"].notna()].sort_values("n")
     lines = [
         "",
         "Time to fit in time order, in seconds, with all cores of the run (`--jobs`):",
         "",
-        *format_table(part, "fit_s", "n", ORDER, digits=1, best=None),
+        *format_table(subset, "fit_s", "n", ORDER, digits=1, best=None),
     ]
     lines += [
         "",
         "Peak memory while fitting, in MB:",
         "",
-        *format_table(part, "peak_mb", "n", ORDER, digits=0, best=None),
+        *format_table(subset, "peak_mb", "n", ORDER, digits=0, best=None),
     ]
-    return [*lines, "", "Leaves per tree:", "", *format_table(part, "leaves", "n", ORDER, digits=0, best=None)]
+    return [*lines, "", "Leaves per tree:", "", *format_table(subset, "leaves", "n", ORDER, digits=0, best=None)]
 
 
 def check_goals(frame: pd.DataFrame) -> list[tuple[str, str, str, bool]]:
     out = []
-    part = frame[(frame["order"] == "time") & (frame["n"] == 100_000)]
-    here = average(part, ["method"], "rmse").set_index("method")
+    subset = frame[(frame["order"] == "time") & (frame["n"] == 100_000)]
+    here = average(subset, ["method"], "rmse").set_index("method")
     if "bsp" in here.index:
         mean = here.loc["bsp", "mean"]
         out.append(
             ("airline 100K in time order, RMSE", "≤ 35.7", format_mean(mean, here.loc["bsp", "half"], 2), mean <= 35.7)
         )
         if "mondrian" in here.index:
-            other = compare(part, "bsp", "mondrian", ["n"], "rmse")
+            other = compare(subset, "bsp", "mondrian", ["n"], "rmse")
             shown = format_mean(here.loc["mondrian", "mean"], here.loc["mondrian", "half"], 2)
             out.append(
                 (

@@ -131,10 +131,10 @@ def draw(frame: pd.DataFrame, folder: Path) -> list[str]:
     curves = frame[frame["share"] != "official"].copy()
     curves["share"] = curves["share"].astype(float)
     names = []
-    for features, part in curves.groupby("features", sort=False):
+    for features, subset in curves.groupby("features", sort=False):
         figure, axes = plt.subplots(1, 4, figsize=(13, 3.6), layout="constrained")
         for ax, dataset in zip(axes, N_ROWS, strict=True):
-            drawing.draw_curves(ax, part[part["dataset"] == dataset], CURVE, "share", "accuracy")
+            drawing.draw_curves(ax, subset[subset["dataset"] == dataset], CURVE, "share", "accuracy")
             ax.set(title=dataset, xlabel="training fraction", xlim=(0, 1))
         axes[0].set_ylabel("accuracy")
         handles, labels = axes[0].get_legend_handles_labels()
@@ -157,15 +157,15 @@ def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
         )
     curves = frame[frame["share"] != "official"]
     for features in (4, 10, "all"):
-        part = curves[(curves["features"].astype(str) == str(features)) & (curves["share"].astype(str) == "0.5")]
-        if not part.empty:
+        subset = curves[(curves["features"].astype(str) == str(features)) & (curves["share"].astype(str) == "0.5")]
+        if not subset.empty:
             title = "all features" if features == "all" else f"{features} components"
             section.add("", f"Training fraction 0.5, {title}:", "")
-            section.add(*format_table(part, "accuracy", "dataset", CURVE, best="max"))
+            section.add(*format_table(subset, "accuracy", "dataset", CURVE, best="max"))
     section.add(*describe_votes(curves), *describe_official(frame[frame["share"] == "official"]))
-    for (features, dataset), part in frame[frame["share"] == "official"].groupby(["features", "dataset"], sort=False):
+    for (features, dataset), subset in frame[frame["share"] == "official"].groupby(["features", "dataset"], sort=False):
         title = "all features" if features == "all" else f"{features} components"
-        section.standings += make_standings(part, f"{dataset}, official split, {title}", "accuracy")
+        section.standings += make_standings(subset, f"{dataset}, official split, {title}", "accuracy")
     four = curves[curves["features"].astype(str) == "4"]
     section.claims += [judge_batch(four, ("satimage", "letter", "usps")), judge_batch(four, ("dna",))]
     section.claims += judge_mondrian(four[four["dataset"] != "dna"])
@@ -191,26 +191,26 @@ def describe_votes(curves: pd.DataFrame) -> list[str]:
 def describe_official(frame: pd.DataFrame) -> list[str]:
     lines: list[str] = []
     for features in (4, 10, "all"):
-        part = frame[frame["features"].astype(str) == str(features)]
-        if not part.empty:
+        subset = frame[frame["features"].astype(str) == str(features)]
+        if not subset.empty:
             title = "all features" if features == "all" else f"{features} components"
             lines += [
                 "",
                 f"Official split, {title} (only the seeds of the forests differ between repetitions):",
                 "",
             ]
-            lines += format_table(part, "accuracy", "dataset", OFFICIAL, best="max")
+            lines += format_table(subset, "accuracy", "dataset", OFFICIAL, best="max")
     return lines
 
 
 def judge_batch(frame: pd.DataFrame, sets: tuple[str, ...]) -> Claim:
     """Judge whether the forest is within `COMPETITIVE` of the better batch forest at every training fraction."""
-    part = add_best_batch(frame[frame["dataset"].isin(sets)], ["dataset", "share"], "accuracy", smaller=False)
-    part.loc[part["method"] == "best batch", "accuracy"] -= COMPETITIVE
+    subset = add_best_batch(frame[frame["dataset"].isin(sets)], ["dataset", "share"], "accuracy", smaller=False)
+    subset.loc[subset["method"] == "best batch", "accuracy"] -= COMPETITIVE
     rules = {}
     for rule, (method, column) in RULES.items():
         rules[rule] = compare(
-            part, method, "best batch", ["dataset", "share"], column, smaller=False, their_value="accuracy"
+            subset, method, "best batch", ["dataset", "share"], column, smaller=False, their_value="accuracy"
         )
     close = {rule: Comparison(c.better + c.level, 0, c.worse, c.single, c.gains) for rule, c in rules.items()}
     text = "; ".join(
@@ -226,26 +226,26 @@ def judge_batch(frame: pd.DataFrame, sets: tuple[str, ...]) -> Claim:
 
 def judge_mondrian(frame: pd.DataFrame) -> list[Claim]:
     text = "Classification: much better than Mondrian on satimage, letter, usps."
-    beside = compare_with_mondrian(frame, RULES, ["dataset", "share"], smaller=False)
+    comparisons = compare_with_mondrian(frame, RULES, ["dataset", "share"], smaller=False)
     return [
         Claim(f"{text} {rival}", judge_size("better", rules, "much", ".3f"), format_comparisons(rules))
-        for rival, rules in beside.items()
+        for rival, rules in comparisons.items()
     ]
 
 
 def check_goals(frame: pd.DataFrame) -> list[tuple[str, str, str, bool]]:
     """Return the goals on the official splits: description, goal, measured value, and whether it is met."""
-    part = frame[(frame["share"] == "official") & (frame["features"].astype(str) == "4")]
+    subset = frame[(frame["share"] == "official") & (frame["features"].astype(str) == "4")]
     out = []
     for dataset, goal in GOALS.items():
-        here = average(part[part["dataset"] == dataset], ["method"], "accuracy").set_index("method")
+        here = average(subset[subset["dataset"] == dataset], ["method"], "accuracy").set_index("method")
         if "bsp_3" not in here.index:
             continue
         mean = here.loc["bsp_3", "mean"]
         out.append((f"{dataset}, accuracy", f"≥ {goal}", format_mean(mean, here.loc["bsp_3", "half"]), mean >= goal))
         if "mondrian_3" in here.index:
             other = compare(
-                part[part["dataset"] == dataset], "bsp_3", "mondrian_3", ["dataset"], "accuracy", smaller=False
+                subset[subset["dataset"] == dataset], "bsp_3", "mondrian_3", ["dataset"], "accuracy", smaller=False
             )
             shown = format_mean(here.loc["mondrian_3", "mean"], here.loc["mondrian_3", "half"])
             out.append(

@@ -164,21 +164,21 @@ def draw(frame: pd.DataFrame, folder: Path) -> list[str]:
     plt = drawing.import_pyplot()
     figure, axes = plt.subplots(2, 2, figsize=(10, 8), layout="constrained")
     seen = with_memory(frame)
-    for ax, part, x, y in (
+    for ax, subset, x, y in (
         (axes[0, 0], along_rows(frame), "n", TIME),
         (axes[0, 1], along_features(frame), "d", TIME),
         (axes[1, 0], along_rows(seen), "n", MEMORY),
         (axes[1, 1], along_features(seen), "d", MEMORY),
     ):
         for method, label in LABELS.items():
-            line = part[part["method"] == method]
+            line = subset[subset["method"] == method]
             colour, dash = LINE_STYLES[method]
             ax.plot(line[x], line[y].where(line[y] > 0), dash, color=colour, marker="o", markersize=3, label=label)
         ax.set(xlabel="training rows (d = 5)" if x == "n" else "features d")
-        if (part[y] > 0).any():
+        if (subset[y] > 0).any():
             ax.set(xscale="log", yscale="log")
-        if x == "d" and len(part):
-            drawing.set_ticks(ax.xaxis, part["d"])
+        if x == "d" and len(subset):
+            drawing.set_ticks(ax.xaxis, subset["d"])
         ax.set_ylabel("µs per row and tree" if y == TIME else "bytes per row and tree")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     drawing.save(figure, folder / "cost.png")
@@ -189,20 +189,20 @@ def format_cost_table(frame: pd.DataFrame, value: str, across: str, digits: int)
     columns = sorted(frame[across].unique())
     lines = [f"| | {' | '.join(f'{across} = {c:,}' for c in columns)} |", "|---" * (len(columns) + 1) + "|"]
     for method, label in LABELS.items():
-        part = frame[frame["method"] == method].set_index(across)[value]
-        if len(part):
-            cells = [f"{part[c]:,.{digits}f}" if c in part.index else "" for c in columns]
+        subset = frame[frame["method"] == method].set_index(across)[value]
+        if len(subset):
+            cells = [f"{subset[c]:,.{digits}f}" if c in subset.index else "" for c in columns]
             lines.append(f"| {label} | {' | '.join(cells)} |")
     return lines
 
 
 def fit_exponent(frame: pd.DataFrame, method: str, least: int = 0) -> float | None:
     """Fit the exponent of the time as a power of d, over the jobs with at least ``least`` features."""
-    part = along_features(frame)
-    part = part[(part["method"] == method) & (part["d"] >= least)]
-    if part["d"].nunique() < 2:
+    subset = along_features(frame)
+    subset = subset[(subset["method"] == method) & (subset["d"] >= least)]
+    if subset["d"].nunique() < 2:
         return None
-    return float(np.polyfit(np.log(part["d"]), np.log(part[TIME]), 1)[0])
+    return float(np.polyfit(np.log(subset["d"]), np.log(subset[TIME]), 1)[0])
 
 
 def describe(frame: pd.DataFrame, figures: list[str]) -> Section:

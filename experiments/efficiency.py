@@ -99,25 +99,25 @@ def draw(frame: pd.DataFrame, folder: Path) -> list[str]:
     plt = drawing.import_pyplot()
     figure, axes = plt.subplots(2, 4, figsize=(14, 6.6), layout="constrained")
     labels = {"rmse": "RMSE to the true function", "leaves": "leaves per tree", "fit_cpu_s": "CPU time to fit (s)"}
-    for row, part, x in ((axes[0], select_by_budget(frame), "scale"), (axes[1], select_by_rows(frame), "n")):
+    for row, subset, x in ((axes[0], select_by_budget(frame), "scale"), (axes[1], select_by_rows(frame), "n")):
         for ax, (y, label) in zip(row, labels.items(), strict=False):
-            drawing.draw_curves(ax, part, COMPARED, x, y)
+            drawing.draw_curves(ax, subset, COMPARED, x, y)
             ax.set(xlabel="budget / n^(1/4)" if x == "scale" else "training rows", ylabel=label)
-            if x == "n" and len(part):
+            if x == "n" and len(subset):
                 ax.set(xscale="log", yscale="log")
-                drawing.set_ticks(ax.xaxis, part["n"].unique()[::2])
+                drawing.set_ticks(ax.xaxis, subset["n"].unique()[::2])
                 drawing.set_log_ticks(ax.yaxis, (1, 1.5, 2, 3, 5, 7) if y == "rmse" else (1, 2, 5))
-    for ax, part, key, x in (
+    for ax, subset, key, x in (
         (axes[0, 3], select_by_budget(frame), "scale", "leaves"),
         (axes[1, 3], select_by_rows(frame), "n", "fit_cpu_s"),
     ):
         for method in COMPARED:
-            line = part[part["method"] == method].groupby(key)[[x, "rmse"]].mean()
+            line = subset[subset["method"] == method].groupby(key)[[x, "rmse"]].mean()
             known = METHODS[method]
             ax.plot(line[x], line["rmse"], known.line, marker="o", color=known.colour, markersize=3)
         along = "by budget" if key == "scale" else "by number of rows"
         ax.set(xlabel=f"{labels[x]}, {along}", ylabel=labels["rmse"])
-        if len(part):
+        if len(subset):
             ax.set(xscale="log", yscale="log")
             drawing.set_log_ticks(ax.xaxis, (1, 3))
             drawing.set_log_ticks(ax.yaxis)
@@ -144,8 +144,8 @@ def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
     section.add("", "By number of rows, budget n^(1/4). RMSE:", "", *format_table(sizes, "rmse", "n", COMPARED))
     section.add("", "Leaves per tree:", "", *format_table(sizes, "leaves", "n", COMPARED, digits=0, best=None))
     section.add("", "CPU time to fit, in seconds:", "", *format_table(sizes, "fit_cpu_s", "n", COMPARED, best=None))
-    for name, part, axis in (("budget", budget, "scale"), ("number of rows", sizes, "n")):
-        rules = {rule: compare(part, ours, theirs, [axis], "rmse") for rule, (ours, theirs) in RULES.items()}
+    for name, subset, axis in (("budget", budget, "scale"), ("number of rows", sizes, "n")):
+        rules = {rule: compare(subset, ours, theirs, [axis], "rmse") for rule, (ours, theirs) in RULES.items()}
         section.claims.append(
             Claim(f"Efficiency: BSP has the lower RMSE for every {name}", judge(rules), format_comparisons(rules))
         )

@@ -108,14 +108,14 @@ def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
         section.add(*format_table(frame[frame["d"] == d].sort_values("n"), "rmse", "n", METHODS))
     section.add("", "Leaves per tree at the largest number of rows:", "")
     section.add(*format_table(frame[frame["n"] == frame["n"].max()], "leaves", "d", METHODS, digits=0, best=None))
-    beside = compare_with_mondrian(frame, {rule: (method, "rmse") for rule, method in RULES.items()}, ["d", "n"])
-    for rival, rules in beside.items():
+    comparisons = compare_with_mondrian(frame, {rule: (method, "rmse") for rule, method in RULES.items()}, ["d", "n"])
+    for rival, rules in comparisons.items():
         text = f"Friedman: better than Mondrian by about 0.1 in RMSE. {rival}"
         section.claims.append(
             Claim(text, judge_size("better", rules, "by about 0.1", fits=ABOUT), format_comparisons(rules))
         )
-    for (d, n), part in frame[frame["n"].isin((1000, frame["n"].max()))].groupby(["d", "n"]):
-        section.standings += make_standings(part, f"Friedman, d = {d}, {n:,} rows", "rmse")
+    for (d, n), subset in frame[frame["n"].isin((1000, frame["n"].max()))].groupby(["d", "n"]):
+        section.standings += make_standings(subset, f"Friedman, d = {d}, {n:,} rows", "rmse")
     section.claims += [judge_batch(frame), judge_gap(frame), judge_budget(frame)]
     return section
 
@@ -148,14 +148,14 @@ def judge_budget(frame: pd.DataFrame) -> Claim:
     The numbers of leaves show whether a larger budget can still add cuts.
     """
     text = "Friedman: a larger budget makes up for the deficit with noisy features (d = 10)"
-    part = frame[frame["d"] == 10]
-    batch = compare(add_best_batch(part, ["n"], "rmse"), "bsp_fixed", "best batch", ["n"], "rmse")
+    subset = frame[frame["d"] == 10]
+    batch = compare(add_best_batch(subset, ["n"], "rmse"), "bsp_fixed", "best batch", ["n"], "rmse")
     if not batch.total:
         return Claim(text, "not run", "")
     matched = {"τ = ∞": Comparison(batch.better + batch.level, 0, batch.worse, batch.single, batch.gains)}
     shown = f"τ = ∞ against the better batch forest: {batch}"
-    more = compare(part, "bsp_fixed", "bsp", ["n"], "rmse")
-    leaves = average_by_method(part, "n", "leaves", ("bsp_fixed", "bsp")).dropna()
+    more = compare(subset, "bsp_fixed", "bsp", ["n"], "rmse")
+    leaves = average_by_method(subset, "n", "leaves", ("bsp_fixed", "bsp")).dropna()
     if more.total and len(leaves):
         times = leaves["bsp_fixed"] / leaves["bsp"]
         shown += (
@@ -168,14 +168,14 @@ def judge_budget(frame: pd.DataFrame) -> Claim:
 
 
 def check_goals(frame: pd.DataFrame) -> list[tuple[str, str, str, bool]]:
-    part = frame[(frame["d"] == 5) & (frame["n"] == 5000)]
-    here = average(part, ["method"], "rmse").set_index("method") if len(part) else pd.DataFrame()
+    subset = frame[(frame["d"] == 5) & (frame["n"] == 5000)]
+    here = average(subset, ["method"], "rmse").set_index("method") if len(subset) else pd.DataFrame()
     if "bsp" not in here.index:
         return []
     mean = here.loc["bsp", "mean"]
     out = [("Friedman d = 5, N = 5,000, RMSE", "≤ 1.10", format_mean(mean, here.loc["bsp", "half"]), mean <= 1.10)]
     if "mondrian" in here.index:
-        other = compare(part, "bsp", "mondrian", ["n"], "rmse")
+        other = compare(subset, "bsp", "mondrian", ["n"], "rmse")
         shown = format_mean(here.loc["mondrian", "mean"], here.loc["mondrian", "half"])
         out.append(("Friedman, better than Mondrian at the same budget", "better", f"Mondrian {shown}", other.holds))
     return out

@@ -36,7 +36,7 @@ def interpolate_at_equal_leaves(
     points = list(dict.fromkeys([*at, *by, "method"]))
     theirs = known[known["method"].isin(rivals)]
     ends = theirs.groupby(points)["leaves"].mean().groupby(at).agg(["min", "max"]).to_dict("index")
-    curves = {key: part.groupby("leaves")[value].mean() for key, part in theirs.groupby([*at, "repetition"])}
+    curves = {key: subset.groupby("leaves")[value].mean() for key, subset in theirs.groupby([*at, "repetition"])}
     read = {}
     for _, some in known[known["method"] == ours].groupby(points):
         end = ends.get(tuple(some[at].iloc[0]) if len(at) > 1 else some[at[0]].iloc[0])

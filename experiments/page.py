@@ -142,11 +142,11 @@ def describe_standings(standings: list[Standing]) -> list[str]:
         "| | batch | error | BSP, τₙ | best online | error | ratio |",
         "|---|---|---|---|---|---|---|",
     ]
-    alone = [each for each in standings if math.isnan(each.batch_error)]
-    beside = [each for each in standings if each not in alone]
-    for each in [*sorted(beside, key=lambda each: -each.error / each.batch_error), *alone]:
+    without_batch = [each for each in standings if math.isnan(each.batch_error)]
+    with_batch = [each for each in standings if each not in without_batch]
+    for each in [*sorted(with_batch, key=lambda each: -each.error / each.batch_error), *without_batch]:
         error, times = (
-            (f"{each.batch_error:.3f}", f"{each.error / each.batch_error:.2f}") if each in beside else ("", "")
+            (f"{each.batch_error:.3f}", f"{each.error / each.batch_error:.2f}") if each in with_batch else ("", "")
         )
         online = f"{each.error:.3f} | {each.best} | {each.best_error:.3f}"
         lines.append(f"| {each.what} | {each.batch} | {error} | {online} | {times} |")

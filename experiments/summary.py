@@ -241,9 +241,9 @@ def make_standings(frame: pd.DataFrame, what: str, value: str) -> list[Standing]
 
     Means are over the repetitions that all methods share.
     """
-    part = keep_shared_repetitions(frame[frame["method"].isin(METHODS)].assign(what=what), ["what"])
-    error = 1 - part[value] if value == "accuracy" else part[value]
-    means = error.groupby(part["method"]).mean()
+    subset = keep_shared_repetitions(frame[frame["method"].isin(METHODS)].assign(what=what), ["what"])
+    error = 1 - subset[value] if value == "accuracy" else subset[value]
+    means = error.groupby(subset["method"]).mean()
     batch, online = means[means.index.isin(BATCH)], means[~means.index.isin(BATCH)]
     if "bsp" not in online:
         return []

@@ -221,10 +221,10 @@ def test_faces_are_ordered_polygons():
     rng = np.random.default_rng(3)
     block = draw_partition(make_box(np.zeros(3), np.ones(3)), 0.7, rng)
     assert len(block.cut_blocks()) > 3
-    for part in block.walk():
-        area = sum(ConvexHull(face @ find_plane(face)).volume for face in part.polytope.faces())
-        assert area == pytest.approx(ConvexHull(part.polytope.vertices).area)
-        for face in part.polytope.faces():  # ordered: the perimeter is that of the hull
+    for each in block.walk():
+        area = sum(ConvexHull(face @ find_plane(face)).volume for face in each.polytope.faces())
+        assert area == pytest.approx(ConvexHull(each.polytope.vertices).area)
+        for face in each.polytope.faces():  # ordered: the perimeter is that of the hull
             around = np.linalg.norm(np.roll(face, -1, axis=0) - face, axis=1).sum()
             assert around == pytest.approx(ConvexHull(face @ find_plane(face)).area)
     section = order_polygon(block.section)
@@ -252,11 +252,11 @@ def test_mean_number_of_cuts(polygon, tau):
 def test_partition_at_earlier_times():
     block = draw_partition(make_box([0, 0], [1, 1]), 3.0, 5)
     cuts = block.cut_blocks()
-    times = [part.cut.time for part in cuts]
+    times = [each.cut.time for each in cuts]
     assert times == sorted(times) and len(times) > 5
-    for k, part in enumerate(cuts):
-        assert len(block.leaves(part.cut.time)) == k + 2
-        assert all(child.parent is part for child in part.children)
+    for k, each in enumerate(cuts):
+        assert len(block.leaves(each.cut.time)) == k + 2
+        assert all(child.parent is each for child in each.children)
     x = np.array([0.3, 0.6])
     leaf = block.find(x)
     assert leaf in block.leaves() and ConvexHull(np.vstack([leaf.polytope.vertices, x])).volume == pytest.approx(

@@ -120,10 +120,7 @@ class SurfaceDisplay:
         grid[:, list(plane.dims)] = pixels
         shape = (grid_resolution, grid_resolution)
         response, uncertainty = _predict(forest, grid)
-        shown = np.ones(len(pixels), dtype=bool)
-        if reach is not None:
-            size = limits[1] - limits[0]
-            shown = cKDTree(points / size).query(pixels / size)[0] <= reach
+        shown = _within_reach(pixels, points, limits, np.inf if reach is None else reach)
         names = get_feature_names(forest)
         return cls(
             response.reshape(*shape, *response.shape[1:]),
@@ -215,6 +212,12 @@ def _pixel_centres(limits: np.ndarray, n: int) -> np.ndarray:
     steps = (np.arange(n) + 0.5) / n
     x, y = (limits[0, k] + steps * (limits[1, k] - limits[0, k]) for k in range(2))
     return np.stack([np.tile(x, n), np.repeat(y, n)], axis=1)
+
+
+def _within_reach(pixels: np.ndarray, points: np.ndarray, limits: np.ndarray, reach: float) -> np.ndarray:
+    """Return whether each pixel is within ``reach`` of a point, as a fraction of the size of the axes."""
+    size = limits[1] - limits[0]
+    return cKDTree(points / size).query(pixels / size)[0] <= reach
 
 
 def _predict(forest: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
