@@ -32,13 +32,8 @@ def fitted(d: int = 2):
 
 INVALID = {
     "not fitted": (lambda: PartitionDisplay.from_estimator(BSPForestRegressor()), NotFittedError, "call fit or partial_fit"),
-<<<<<<< HEAD
-    "nothing held": (lambda: SurfaceDisplay.from_estimator(fitted().forget(range(30))), ValueError, "holds no samples"),
-    "not ours": (lambda: SurfaceDisplay.from_estimator(RandomForestClassifier()), TypeError, "got RandomForestClassifier"),
-=======
     "no rows held": (lambda: SurfaceDisplay.from_estimator(fitted().forget(range(30))), ValueError, "holds no rows"),
     "another estimator": (lambda: SurfaceDisplay.from_estimator(RandomForestClassifier()), TypeError, "got RandomForestClassifier"),
->>>>>>> a8bad60 (Draw from public accessors and import matplotlib in one place)
     "pipeline": (
         lambda: PartitionDisplay.from_estimator(make_pipeline(StandardScaler(), BSPForestRegressor())),
         TypeError,
