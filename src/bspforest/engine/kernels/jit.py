@@ -1,4 +1,4 @@
-"""Decorators that compile kernels. The only module that imports numba.
+"""Decorators that compile kernels. With `jit_cache`, the only module that imports numba.
 
 ============================  ==========================================================================================
 `entry_point`                 Called from Python.
@@ -30,21 +30,29 @@ from llvmlite import binding, ir
 from numba.core import cgutils, event, types
 from numba.extending import intrinsic
 
+from .jit_cache import keep_compiled
+
 _DISABLED: bool = numba.config.DISABLE_JIT  # type: ignore[attr-defined]
 
 _options: dict[str, Any] = {
     "nogil": True,
-    "cache": True,
     "error_model": "numpy",
     "_nrt": False,
     "no_cfunc_wrapper": True,
 }
 _internal: dict[str, Any] = {**_options, "no_cpython_wrapper": True}
 
-_entry: Any = numba.njit(**_options)
-kernel: Any = numba.njit(**_internal)
-always_inline: Any = numba.njit(**_internal, forceinline=True)
-inline_source: Any = numba.njit(**_options, inline="always")
+
+def _kept(**options: Any) -> Callable[[Callable], Any]:
+    """Return a decorator that compiles with these options, and keeps what it has compiled."""
+    decorate = numba.njit(**options)
+    return lambda function: keep_compiled(decorate(function))
+
+
+_entry: Any = _kept(**_options)
+kernel: Any = _kept(**_internal)
+always_inline: Any = _kept(**_internal, forceinline=True)
+inline_source: Any = _kept(**_options, inline="always")
 
 # Return types of kernels that are `called_by_address`.
 NONE, BOOLEAN, INTEGER = types.none, types.boolean, types.int64

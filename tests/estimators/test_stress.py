@@ -1,0 +1,171 @@
+"""One forest used by several threads and interrupted at random moments, as in a service. `tests/soak.py` does it for longer.
+
+Each test was seen to fail without what it tests: `run_threads` within half a second without the lock (torn answers, then a
+crash), `run_signals` and `run_injected` within a hundred moments without deferring.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+import stress
+from invariants import check
+
+from bspforest import BSPForestRegressor
+from bspforest.engine.locking import ReadWriteLock, lock_of
+
+pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="signals and fork of POSIX are what it tests")
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_threads_see_states_between_two_calls(tmp_path, n_jobs):
+    counts = stress.run_threads(4.0, tmp_path, n_jobs=n_jobs)
+    assert min(counts[kind] for kind in (*stress.READS, "learned")) > 0, f"somebody starved: {counts}"
+
+
+def test_handlers_that_raise(tmp_path):
+    counts = stress.run_signals(200, tmp_path)
+    assert all(counts[signal.Signals(number).name] > 20 for number in stress.SIGNALS)
+
+
+def test_exceptions_injected_into_threads(tmp_path):
+    assert stress.run_injected(100, tmp_path)["raised"] == 100
+
+
+def learn_for_ever(forest, rng) -> None:
+    while True:
+        forest.partial_fit(rng.random((2_000, 3)), rng.random(2_000))
+
+
+def test_a_handler_may_save_the_forest_it_interrupts(tmp_path):
+    """The usual way to stop a service: SIGTERM saves and exits."""
+    rng = np.random.default_rng(0)
+    forest = BSPForestRegressor(20, random_state=0).fit(rng.random((500, 3)), rng.random(500))
+
+    def handler(number, frame):
+        forest.save(tmp_path / "model.bsp")
+        raise SystemExit
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(SystemExit):
+            learn_for_ever(forest, rng)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    check(forest._forest)
+
+
+def test_a_handler_that_returns_does_not_stop_learning():
+    calls = []
+    before = signal.signal(signal.SIGALRM, lambda number, frame: calls.append(number))
+    rng = np.random.default_rng(0)
+    forest = BSPForestRegressor(400, random_state=0).fit(rng.random((10, 3)), rng.random(10))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        forest.partial_fit(rng.random((12_000, 3)), rng.random(12_000))
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert calls and forest.n_samples_ == 12_010
+
+
+def test_a_long_change_reacts_within_about_a_second():
+    rng = np.random.default_rng(0)
+    forest = BSPForestRegressor(100, random_state=0).fit(rng.random((10, 8)), rng.random(10))
+    X, y = rng.random((400_000, 8)), rng.random(400_000)
+
+    def handler(number, frame):
+        raise stress.Interrupted
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        start = time.monotonic()
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(stress.Interrupted):
+            forest.partial_fit(X, y)
+        assert time.monotonic() - start < 15  # about a second on an idle machine
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert 10 < forest.n_samples_ < 400_000
+    check_few(forest)
+
+
+def check_few(forest) -> None:
+    assert len(forest.held_rows().ids) == forest.n_samples_
+    assert np.isfinite(forest.predict(forest.held_rows().X[:100])).all()
+
+
+def test_the_lock_is_not_copied():
+    forest = BSPForestRegressor(2, random_state=0).fit([[0.0], [1.0]], [0, 1])
+    lock = lock_of(forest)
+    for other in (copy.copy(forest), copy.deepcopy(forest), pickle.loads(pickle.dumps(forest))):
+        assert "_lock" not in other.__dict__ and lock_of(other) is not lock
+        assert other._forest.trees.arrays.rows is not forest._forest.trees.arrays.rows
+
+
+def test_the_lock_is_not_inherited_by_a_forked_child():
+    forest = BSPForestRegressor(2, random_state=0).fit([[0.0], [1.0]], [0, 1])
+    inside, leave = threading.Event(), threading.Event()
+
+    def hold():
+        with lock_of(forest).changing, lock_of(forest).readers_out():
+            inside.set()
+            leave.wait(30)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    inside.wait(10)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        forest.partial_fit([[2.0]], [2])
+        os._exit(0 if forest.n_samples_ == 3 else 1)
+    _, status = os.waitpid(child, 0)
+    leave.set()
+    thread.join()
+    assert status == 0
+
+
+def test_neither_readers_nor_writers_starve():
+    """Threads that do nothing but read, and threads that do nothing but change, share a lock."""
+    lock, stop = ReadWriteLock(), threading.Event()
+    counts = dict.fromkeys(range(6), 0)
+
+    def run(k):
+        while not stop.is_set():
+            if k < 3:
+                with lock.reading:
+                    counts[k] += 1
+                    time.sleep(1e-4)
+            else:
+                with lock.changing, lock.readers_out():
+                    counts[k] += 1
+                    time.sleep(1e-4)
+
+    threads = [threading.Thread(target=run, args=(k,)) for k in counts]
+    for thread in threads:
+        thread.start()
+    time.sleep(1.5)
+    stop.set()
+    for thread in threads:
+        thread.join(10)
+    assert min(counts.values()) > 20, counts
+
+
+def test_a_change_in_vain_leaves_the_lock_free():
+    forest = BSPForestRegressor(2, random_state=0).fit([[0.0], [1.0]], [0, 1])
+    with pytest.raises(ValueError, match="unknown id"):
+        forest.forget(7)
+    with pytest.raises(ValueError, match="NaN"):
+        forest.partial_fit([[np.nan]], [1])
+    thread = threading.Thread(target=forest.partial_fit, args=([[2.0]], [2]))
+    thread.start()
+    thread.join(10)
+    assert forest.n_samples_ == 3
