@@ -170,7 +170,11 @@ def encode_labels(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Return the index of each label among the classes, which are sorted; raise for a label that is not among them."""
     if not len(y):
         return np.empty(0, dtype=np.intp)
-    if y.dtype == object:  # what it holds need not compare with the classes
+    mixed = {y.dtype.kind, classes.dtype.kind} == {
+        "i",
+        "u",
+    }  # numpy compares these as float64, which merges large numbers
+    if y.dtype == object or mixed:  # what it holds need not compare with the classes
         known = {label: k for k, label in enumerate(classes.tolist())}
         index = np.array([known.get(label, -1) for label in y.tolist()], dtype=np.intp)
         unseen = index < 0

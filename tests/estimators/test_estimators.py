@@ -339,3 +339,46 @@ def test_quantiles_where_nothing_has_weight():
         X, np.arange(20.0), sample_weight=np.repeat([0.0, 1.0], 10)
     )
     assert forest.predict_quantiles([[0.0]], [0.1, 0.5, 1.0]).tolist() == [[10, 14, 19]]
+
+
+@pytest.mark.parametrize("scale", [1e160, 1e300, 1e-160, 1e-200, 1e-300])
+def test_stds_of_labels_of_any_size(scale):
+    rng = np.random.default_rng(0)
+    X = rng.random((200, 2))
+    y = X[:, 0] + 0.1 * rng.normal(size=200)
+    plain = BSPForestRegressor(10, random_state=0).fit(X, y)
+    scaled = BSPForestRegressor(10, random_state=0).fit(X, y * scale)
+    mean, std = plain.predict(X[:20], return_std=True)
+    scaled_mean, scaled_std = scaled.predict(X[:20], return_std=True)
+    np.testing.assert_allclose(scaled_mean / scale, mean, rtol=1e-9)
+    np.testing.assert_allclose(scaled_std / scale, std, rtol=1e-9)
+
+
+def test_signed_labels_of_unsigned_classes():
+    classes = np.array([0, 2**63, 2**63 + 1], dtype=np.uint64)
+    forest = BSPForestClassifier(3, random_state=0).partial_fit([[0.0], [1.0]], classes[:2], classes=classes)
+    forest.partial_fit([[2.0]], np.array([0], dtype=np.int64))
+    with pytest.raises(ValueError, match="class -1, which is not among"):
+        forest.partial_fit([[2.0]], np.array([-1], dtype=np.int64))
+    forest.partial_fit([[3.0]], classes[2:])
+    assert forest.held_rows().y.tolist() == [0, 2**63, 0, 2**63 + 1]
+
+
+def test_class_weights():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    y = np.where(rng.random(400) < 0.9, "many", "few")
+    plain = BSPForestClassifier(10, random_state=0).fit(X, y)
+    weights = {"many": 1.0, "few": 9.0}
+    weighted = BSPForestClassifier(10, class_weight=weights, random_state=0).fit(X, y)
+    given = BSPForestClassifier(10, random_state=0).fit(X, y, sample_weight=[weights[label] for label in y])
+    np.testing.assert_array_equal(weighted.predict_proba(X), given.predict_proba(X))
+    assert weighted.predict_proba(X)[:, 0].mean() > 3 * plain.predict_proba(X)[:, 0].mean()
+    online = BSPForestClassifier(10, class_weight=weights, random_state=0).partial_fit(X, y, classes=["few", "many"])
+    np.testing.assert_array_equal(online.predict_proba(X), given.predict_proba(X))
+    balanced = BSPForestClassifier(10, class_weight="balanced", random_state=0).fit(X, y)
+    assert balanced.predict_proba(X)[:, 0].mean() == pytest.approx(0.5, abs=0.1)
+    with pytest.raises(ValueError, match=r"'balanced' needs all labels at once"):
+        balanced.partial_fit(X, y)
+    assert balanced.n_classes_ == 2
+    np.testing.assert_array_equal(balanced.predict_log_proba(X[:5]), np.log(balanced.predict_proba(X[:5])))

@@ -158,7 +158,7 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
             X = self._check_before_predict(X)
             sums = self._forest.trees.sum_leaves(X)
             means = mean.means(self._forest, sums)
-            return (means, mean.stds(self._forest, sums)) if return_std else means
+            return (means, mean.stds(self._forest, X, sums)) if return_std else means
 
     def predict_quantiles(self, X: Any, quantiles: Any = (0.05, 0.5, 0.95)) -> np.ndarray:
         """Return quantiles of the label, from the labels in the leaves of all trees.

@@ -9,8 +9,12 @@ import math
 
 import numpy as np
 
+from ..engine.arrays import LABEL
 from ..engine.forest import OnlineForest
 from ..engine.kernels.predict import N_TREES, REFERENCE, SUM_MEAN, SUM_MEAN_SQUARED, SUM_VARIANCE
+
+# Labels between these have squares that neither overflow nor vanish.
+TAME = (1e-140, 1e140)
 
 # Rows whose leaves are listed together for quantiles.
 QUANTILE_BLOCK = 1024
@@ -43,19 +47,41 @@ def std_of_held(forest: OnlineForest) -> float:
     labels = forest.held_labels()
     if not labels[:, 1].any():
         return math.nan
-    return math.sqrt(np.average((labels[:, 0] - mean_of_held(forest)) ** 2, weights=labels[:, 1]))
+    gaps = labels[:, 0] - mean_of_held(forest)
+    scale = float(np.abs(gaps).max()) or 1.0
+    return math.sqrt(np.average((gaps / scale) ** 2, weights=labels[:, 1])) * scale
 
 
-def stds(forest: OnlineForest, sums: np.ndarray) -> np.ndarray:
-    """Return the standard deviation of the label, by the law of total variance over trees and leaves."""
+def stds(forest: OnlineForest, X: np.ndarray, sums: np.ndarray) -> np.ndarray:
+    """Return the standard deviation of the label, by the law of total variance over trees and leaves.
+
+    Squares of labels beyond 1e154 overflow, and those of labels below 1e-154 vanish: such rows are computed from the labels in
+    their leaves, scaled down or up.
+    """
     n_trees = np.maximum(sums[:, N_TREES], 1.0)
     within = sums[:, SUM_VARIANCE] / n_trees
     between = np.maximum(sums[:, SUM_MEAN_SQUARED] / n_trees - (sums[:, SUM_MEAN] / n_trees) ** 2, 0.0)
     std = np.sqrt(within + between)
+    suspect = np.flatnonzero(~((std > TAME[0]) & (std < TAME[1])))
+    if len(suspect) and not TAME[0] < np.abs(forest.held_labels()[:, 0]).max() < TAME[1]:
+        std[suspect] = _scaled_stds(forest, X[suspect])
     silent = sums[:, N_TREES] == 0
     if silent.any():
         std[silent] = std_of_held(forest)
     return std
+
+
+def _scaled_stds(forest: OnlineForest, X: np.ndarray) -> np.ndarray:
+    """Return the standard deviation of the labels in the leaves of each row, each tree with a weight of 1."""
+    labels = forest.trees.arrays.labels[:, LABEL]
+    scale = float(np.abs(forest.held_labels()[:, 0]).max()) or 1.0
+    out = np.zeros(len(X))
+    for row, (slots, weights) in enumerate(forest.trees.leaf_points(forest.trees.find_leaves(X))):
+        if weights.any():
+            y = labels[slots] / scale
+            mean = np.average(y, weights=weights)
+            out[row] = math.sqrt(np.average((y - mean) ** 2, weights=weights)) * scale
+    return out
 
 
 def shares_of_held(forest: OnlineForest) -> np.ndarray:
