@@ -60,7 +60,8 @@ def stds(forest: OnlineForest, X: np.ndarray, sums: np.ndarray) -> np.ndarray:
     """
     n_trees = np.maximum(sums[:, N_TREES], 1.0)
     within = sums[:, SUM_VARIANCE] / n_trees
-    between = np.maximum(sums[:, SUM_MEAN_SQUARED] / n_trees - (sums[:, SUM_MEAN] / n_trees) ** 2, 0.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        between = np.maximum(sums[:, SUM_MEAN_SQUARED] / n_trees - (sums[:, SUM_MEAN] / n_trees) ** 2, 0.0)
     std = np.sqrt(within + between)
     suspect = np.flatnonzero(~((std > TAME[0]) & (std < TAME[1])))
     if len(suspect) and not TAME[0] < np.abs(forest.held_labels()[:, 0]).max() < TAME[1]:
