@@ -12,15 +12,15 @@ from importlib import import_module
 from .errors import CommandError
 from .parser import make_parser
 
-MODULES = {"forget": "model_file", "info": "model_file", "plot": "model_file"}  # all others have one of their own
+HAVE_SEVERAL = ("forget", "info", "plot")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; its exit code."""
     options = make_parser().parse_args(arguments)
     try:
-        module = import_module(f".commands.{MODULES.get(options.command, options.command)}", __package__)
-        code = getattr(module, "run" if options.command not in MODULES else f"run_{options.command}")(options)
+        module = import_module(f".commands.{options.command}", __package__)
+        code = getattr(module, "run" if options.command not in HAVE_SEVERAL else f"run_{options.command}")(options)
         sys.stdout.flush()
         return code
     except BrokenPipeError:

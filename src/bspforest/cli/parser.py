@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from .. import __version__
-from .arguments import (
+from .data_arguments import (
     COLUMNS,
     FORMATS,
     add_columns,

@@ -16,7 +16,7 @@ from ...persistence.atomic_file import replacing, write_all
 from ..data.stream import Stream, start_stream
 from ..errors import CommandError, UsageError
 from ..evaluation.baselines import Forest, Runner, make_baseline
-from ..options import data_options, make_parameters
+from ..forest_arguments import data_options, make_parameters
 from ..report import Ticker, check_picture, compile_kernels, draw_bars, draw_curves, format_number, format_table
 
 

@@ -15,13 +15,13 @@ from typing import Any
 from ... import BSPForestClassifier, BSPForestRegressor
 from ...engine.interrupts import defer_interrupts
 from ...persistence.atomic_file import remove_stale
-from ..data.columns import NUMBER, TEXT
+from ..data.column_kinds import NUMBER, TEXT
 from ..data.stream import Chunk, Stream, check_known, continue_stream, start_stream
 from ..data.target import Target, parse_classes
 from ..errors import CommandError, UsageError
 from ..model.checkpoint import Checkpoints, ReplacedError
 from ..model.record import KEY, Record, load_model
-from ..options import FOREST, check_jobs, data_options, make_parameters
+from ..forest_arguments import FOREST, check_jobs, data_options, make_parameters
 from ..report import Ticker, compile_kernels
 
 CHUNK = 1_000

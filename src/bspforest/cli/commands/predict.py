@@ -15,13 +15,13 @@ import numpy as np
 
 from ...persistence.atomic_file import replacing
 from ..data.arrow import pa, pa_csv, pq
-from ..data.columns import TEXT, TYPES
+from ..data.column_kinds import TEXT, TYPES
 from ..data.encoding import Encoder
 from ..data.stream import continue_stream
 from ..data.target import Target
 from ..errors import UsageError
 from ..model.record import load_model
-from ..options import check_jobs, data_options
+from ..forest_arguments import check_jobs, data_options
 from ..report import Ticker
 
 CHUNK = 4_096

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import CommandError
 from .arrow import pa, pc
-from .columns import DATE, INTEGER, NUMBER, TEXT, convert
+from .column_kinds import DATE, INTEGER, NUMBER, TEXT, convert
 
 BLOCK = 65_536  # rows
 LARGEST = np.finfo(np.float64).max

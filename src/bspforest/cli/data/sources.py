@@ -11,7 +11,7 @@ from typing import BinaryIO, cast
 from ..errors import CommandError
 from .arrow import pa
 from .csv_source import CsvSource
-from .parts import Source
+from .blocks import Source
 from .table_sources import open_folder, open_ipc_file, open_ipc_stream, open_npz, open_parquet
 
 # How files begin. A pipe has no name, and names can lie.

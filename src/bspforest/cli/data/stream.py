@@ -14,9 +14,9 @@ import numpy as np
 
 from ..errors import BadRows, CommandError, UsageError
 from .arrow import pa, pc
-from .columns import NUMBER, TEXT, convert
+from .column_kinds import NUMBER, TEXT, convert
 from .encoding import Encoder
-from .parts import Part, Source
+from .blocks import Part, Source
 from .sources import open_source
 from .table_sources import check_columns
 from .target import Target, make_target, parse_classes, sort_classes

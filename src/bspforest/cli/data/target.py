@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import CommandError, UsageError
 from .arrow import pa, pc
-from .columns import BOOLEAN, DATE, INTEGER, NUMBER, TEXT, TYPES, convert
+from .column_kinds import BOOLEAN, DATE, INTEGER, NUMBER, TEXT, TYPES, convert
 
 FEW = 20  # different whole numbers in the first rows, up to which they are taken for classes
 

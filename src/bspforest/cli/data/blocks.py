@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from .arrow import pa, pc
-from .columns import convert
+from .column_kinds import convert
 
 Rejected = tuple[str, str]  # where a row stands, and why it is left out
 
