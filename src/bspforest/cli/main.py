@@ -1,4 +1,4 @@
-"""``bspforest``: parse, run a command, and end with an exit code that means something."""
+"""``bspforest``: parse the arguments, run the command, and return a meaningful exit code."""
 
 from __future__ import annotations
 
@@ -12,19 +12,17 @@ from importlib import import_module
 from .errors import CommandError
 from .parser import make_parser
 
-HAVE_SEVERAL = ("forget", "info", "plot")
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; its exit code."""
+    """Run a command and return its exit code."""
     options = make_parser().parse_args(arguments)
     try:
-        module = import_module(f".commands.{options.command}", __package__)
-        code = getattr(module, "run" if options.command not in HAVE_SEVERAL else f"run_{options.command}")(options)
+        # Imported by name: numpy, scikit-learn and numba take a second, which `--help` need not wait for.
+        code = import_module(f".commands.{options.command}", __package__).run(options)
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # The reader of our output has gone, as `head` does. Python must not stumble over it again when it ends.
+        # The reader of our output has gone, as with `| head`. Python must not fail on it again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE if hasattr(signal, "SIGPIPE") else 1
     except KeyboardInterrupt as stop:
@@ -32,16 +30,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except CommandError as error:
         return _fail(str(error), error.code, options.debug)
     except MemoryError:
-        return _fail("out of memory: fewer --trees or a --window need less", 1, options.debug)
+        return _fail("out of memory: use fewer --trees or a smaller --window", 1, options.debug)
     except OSError as error:
-        what = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
-        return _fail(what, 1, options.debug)
+        message = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+        return _fail(message, 1, options.debug)
     except Exception as error:
         if type(error).__module__.startswith("pyarrow") or isinstance(error, ValueError):
             return _fail(str(error), 1, options.debug)
-        return _fail(
-            f"{type(error).__name__}: {error} (this is a mistake in bspforest; --debug shows more)", 1, options.debug
-        )
+        message = f"{type(error).__name__}: {error} (this is a mistake in bspforest; --debug shows more)"
+        return _fail(message, 1, options.debug)
 
 
 def _fail(message: str, code: int, debug: bool) -> int:

@@ -115,7 +115,7 @@ def test_river_beside_it(numbers, classes, run):
 
 
 def test_progress_goes_to_standard_error(numbers, run, monkeypatch):
-    monkeypatch.setattr("bspforest.cli.report.time.monotonic", iter(range(0, 10**6, 7)).__next__)
+    monkeypatch.setattr("bspforest.cli.progress.time.monotonic", iter(range(0, 10**6, 7)).__next__)
     _, out, err = run("evaluate", numbers[0], "--target", "y", "--trees", 3, "--progress")
     assert re.search(r"^\d+ rows \(\d+% read\)  [\d,]+ rows/s  RMSE 0\.\d+$", err, re.M)
     assert "rows/s" not in out

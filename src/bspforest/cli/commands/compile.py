@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 
-from ..report import compile_kernels
+from ..progress import compile_kernels
 
 
 def run(options: argparse.Namespace) -> int:

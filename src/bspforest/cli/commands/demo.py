@@ -16,7 +16,8 @@ from ... import BSPForestRegressor
 from ...datasets import make_friedman
 from ...engine.progress import Progress
 from ..errors import NoMatplotlib, UsageError
-from ..report import check_picture, compile_kernels, draw_curves
+from ..pictures import check_picture, draw_curves
+from ..progress import compile_kernels
 
 NOISE = 1.0
 

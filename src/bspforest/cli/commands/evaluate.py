@@ -17,7 +17,9 @@ from ..data.stream import Stream, start_stream
 from ..errors import CommandError, UsageError
 from ..evaluation.baselines import Forest, Runner, make_baseline
 from ..forest_arguments import data_options, make_parameters
-from ..report import Ticker, check_picture, compile_kernels, draw_bars, draw_curves, format_number, format_table
+from ..formatting import draw_bars, format_number, format_table
+from ..pictures import check_picture, draw_curves
+from ..progress import RowProgress, compile_kernels
 
 
 def _check_outputs(options: argparse.Namespace) -> None:
@@ -77,8 +79,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _run_stream(stream: Stream, runners: list[Runner], options: argparse.Namespace) -> None:
-    ticker = Ticker(options.progress)
-    ticker.begin()
+    progress = RowProgress(options.progress)
+    progress.begin()
     scores = runners[0].scores
     left = options.max_rows or math.inf
     first = True
@@ -89,13 +91,13 @@ def _run_stream(stream: Stream, runners: list[Runner], options: argparse.Namespa
                 runner.step(chunk.X, chunk.y, first=first)
             first = False
             left -= len(chunk)
-            ticker.show(
+            progress.show(
                 stream.n_rows,
                 stream.source.share_read,
                 lambda: f"{scores.main} {format_number(scores.recent()[scores.main])}" if scores.n_rows else "",
             )
     finally:
-        ticker.close()
+        progress.close()
 
 
 def _describe(stream: Stream, runners: list[Runner], seconds: float, options: argparse.Namespace) -> list[str]:

@@ -19,10 +19,10 @@ from ..data.column_kinds import NUMBER, TEXT
 from ..data.stream import Chunk, Stream, check_known, continue_stream, start_stream
 from ..data.target import Target, parse_classes
 from ..errors import CommandError, UsageError
+from ..forest_arguments import FOREST, check_jobs, data_options, make_parameters
 from ..model.checkpoint import Checkpoints, ReplacedError
 from ..model.record import KEY, Record, load_model
-from ..forest_arguments import FOREST, check_jobs, data_options, make_parameters
-from ..report import Ticker, compile_kernels
+from ..progress import RowProgress, compile_kernels
 
 CHUNK = 1_000
 SECONDS = 60.0
@@ -63,22 +63,22 @@ class Learner:
             labels, first = self.target.labels, not hasattr(self.forest, "classes_")
             self.forest.partial_fit(chunk.X, labels[chunk.y], classes=labels if first else None)
 
-    def learn_all(self, checkpoints: Checkpoints, ticker: Ticker) -> None:
+    def learn_all(self, checkpoints: Checkpoints, progress: RowProgress) -> None:
         """Learn all there is, with checkpoints on the way. However it ends, what is learned is saved.
 
         Unless learning itself failed, for want of memory: then the last checkpoint stays, to be resumed from.
         """
-        ticker.begin()
+        progress.begin()
         try:
             while n := self.learn():
-                ticker.show(self.stream.n_rows, self.stream.source.share_read)
+                progress.show(self.stream.n_rows, self.stream.source.share_read)
                 if checkpoints.due(n):
                     with defer_interrupts():
                         checkpoints.start(self.forest, self.extra)
                         self.unsaved = False
         finally:
             with defer_interrupts():
-                ticker.close()
+                progress.close()
                 settled = checkpoints.settle()
                 if not self.failed and (self.unsaved or not settled):
                     checkpoints.finish(self.forest, self.extra)
@@ -97,7 +97,7 @@ def run(options: argparse.Namespace) -> int:
     begun = time.perf_counter()
     with _terminable() as terminated:
         try:
-            learner.learn_all(checkpoints, Ticker(options.progress))
+            learner.learn_all(checkpoints, RowProgress(options.progress))
         except KeyboardInterrupt:
             print(f"bspforest: interrupted. {_describe_saved(learner, checkpoints, options)}", file=sys.stderr)
             return 128 + signal.SIGTERM if terminated else 130

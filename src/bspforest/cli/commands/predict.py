@@ -20,9 +20,9 @@ from ..data.encoding import Encoder
 from ..data.stream import continue_stream
 from ..data.target import Target
 from ..errors import UsageError
-from ..model.record import load_model
 from ..forest_arguments import check_jobs, data_options
-from ..report import Ticker
+from ..model.record import load_model
+from ..progress import RowProgress
 
 CHUNK = 4_096
 PREDICTION = "prediction"
@@ -39,17 +39,19 @@ def run(options: argparse.Namespace) -> int:
     schema = _make_schema(encoder, target, options)
     forest.set_params(n_jobs=options.jobs)
     stream = continue_stream(data_options(options), encoder, None, (*record.dropped, target.name), keep=options.keep)
-    ticker = Ticker(options.progress if to_file or options.progress is not None or not sys.stdout.isatty() else False)
+    progress = RowProgress(
+        options.progress if to_file or options.progress is not None or not sys.stdout.isatty() else False
+    )
     with _open_output(options) as out:
         try:
             while (chunk := stream.next(CHUNK, learn=False)) is not None:
                 columns = [*chunk.kept.values(), *_predict(forest, target, chunk.X, options)]
                 out.write(pa.table(columns, schema=schema))
-                ticker.show(stream.n_rows, stream.source.share_read)
+                progress.show(stream.n_rows, stream.source.share_read)
             if not stream.n_rows:
                 out.write(schema.empty_table())
         finally:
-            ticker.close()
+            progress.close()
     if stream.n_skipped:
         print(f"{stream.n_skipped:,} malformed rows skipped: they have no prediction", file=sys.stderr)
     if to_file:

@@ -16,8 +16,8 @@ from typing import BinaryIO
 
 from ..errors import CommandError
 from .arrow import pa, pa_csv, pc
-from .column_kinds import FALSE, MISSING, TRUE, TYPES, kind_of_text
 from .blocks import Part, Rejected, as_array, make_part
+from .column_kinds import FALSE, MISSING, TRUE, TYPES, kind_of_text
 
 BLOCK = 1 << 20
 LONGEST = 1 << 24  # of a record; a quote that is never closed must not fill the memory

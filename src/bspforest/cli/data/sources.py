@@ -10,8 +10,8 @@ from typing import BinaryIO, cast
 
 from ..errors import CommandError
 from .arrow import pa
-from .csv_source import CsvSource
 from .blocks import Source
+from .csv_source import CsvSource
 from .table_sources import open_folder, open_ipc_file, open_ipc_stream, open_npz, open_parquet
 
 # How files begin. A pipe has no name, and names can lie.

@@ -14,9 +14,9 @@ import numpy as np
 
 from ..errors import BadRows, CommandError, UsageError
 from .arrow import pa, pc
+from .blocks import Part, Source
 from .column_kinds import NUMBER, TEXT, convert
 from .encoding import Encoder
-from .blocks import Part, Source
 from .sources import open_source
 from .table_sources import check_columns
 from .target import Target, make_target, parse_classes, sort_classes

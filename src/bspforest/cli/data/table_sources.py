@@ -12,8 +12,8 @@ import numpy as np
 
 from ..errors import CommandError
 from .arrow import pa, pc, pq
-from .column_kinds import kind_of_text, kind_of_type
 from .blocks import Part, make_part
+from .column_kinds import kind_of_text, kind_of_type
 
 BATCH = 16_384  # rows
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from bspforest.cli.main import main
-from bspforest.cli.report import Ticker
+from bspforest.cli.progress import RowProgress
 from bspforest.engine import precompile
 from bspforest.engine.forest import OnlineForest
 
@@ -18,7 +18,7 @@ COUNT_KERNELS = """
 import sys
 from numba.core.dispatcher import Dispatcher
 from bspforest.cli.main import main
-from bspforest.cli.report import Ticker
+from bspforest.cli.progress import RowProgress
 
 def compiled():
     modules = [vars(module) for name, module in sys.modules.items() if name.startswith("bspforest.")]
@@ -27,8 +27,8 @@ def compiled():
     kernels = {name: f for name, f in kernels.items() if isinstance(f, Dispatcher)}
     return {(name, len(kernel.overloads)) for name, kernel in kernels.items() if kernel.overloads}
 
-begin = Ticker.begin
-Ticker.begin = lambda self: (begin(self), before.update(compiled()))
+begin = RowProgress.begin
+RowProgress.begin = lambda self: (begin(self), before.update(compiled()))
 before = set()
 assert main(sys.argv[1:]) == 0
 assert before, "no kernels are seen"
@@ -82,12 +82,12 @@ class Terminal(io.StringIO):
 
 
 def test_progress_on_a_terminal_is_one_line(monkeypatch):
-    monkeypatch.setattr("bspforest.cli.report.time.monotonic", iter(range(100)).__next__)
+    monkeypatch.setattr("bspforest.cli.progress.time.monotonic", iter(range(100)).__next__)
     stream = Terminal()
-    ticker = Ticker(None, stream)
-    ticker.begin()
+    progress = RowProgress(None, stream)
+    progress.begin()
     assert stream.getvalue() == "\rwaiting for the first rows ...\033[K"
-    ticker.show(10, 0.25, lambda: "RMSE 1.0")
-    ticker.close()
+    progress.show(10, 0.25, lambda: "RMSE 1.0")
+    progress.close()
     lines = stream.getvalue().split("\r")[2:]
     assert lines[0].startswith("10 rows (25% read)") and lines[0].endswith("RMSE 1.0\033[K") and lines[1] == "\033[K"

@@ -1,0 +1,75 @@
+"""Picture files: check their names, import matplotlib, and draw scores along a stream."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .errors import CommandError, NoMatplotlib, UsageError
+
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#666666")
+
+
+def check_picture(path: Path, option: str) -> None:
+    """Refuse a file name whose format cannot be drawn, before any data is read."""
+    if path.suffix not in (".png", ".svg", ".pdf"):
+        raise UsageError(f"{option} {path}: expected a .png, .svg or .pdf file")
+
+
+def use_matplotlib() -> None:
+    """Import matplotlib, which is optional, for drawing to files."""
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise NoMatplotlib(error) from None
+    matplotlib.use("Agg")
+
+
+def draw_curves(
+    curves: dict[str, list[tuple[int, float]]],
+    score: str,
+    window: int,
+    title: str,
+    path: Path,
+    floor: tuple[float, str] | None = None,
+) -> None:
+    """Draw the score of each model along the stream.
+
+    Parameters
+    ----------
+    curves : dict
+        Points (rows, score) by the name of the model.
+    score : str
+        Name of the score.
+    window : int
+        Number of rows over which each point is taken.
+    title : str
+    path : Path
+        Picture to write; its folder is created if needed.
+    floor : (float, str) or None
+        Best possible score and its label, drawn as a horizontal line.
+    """
+    use_matplotlib()
+    import matplotlib.pyplot as plt
+
+    figure, ax = plt.subplots(figsize=(8, 4.5), layout="constrained")
+    for k, (name, curve) in enumerate(curves.items()):
+        rows, values = zip(*curve, strict=True) if curve else ((), ())
+        style = {"color": COLOURS[k % len(COLOURS)], "linewidth": 2.0 if k == 0 else 1.3, "zorder": 3 - 0.1 * k}
+        ax.plot(rows, values, label=name, **style)
+    if floor is not None:
+        ax.axhline(floor[0], color="#999999", linewidth=0.8)
+        place = (0.995, floor[0])
+        ax.annotate(floor[1], place, xycoords=("axes fraction", "data"), va="bottom", ha="right", color="#777777")
+    ax.set(xlabel="rows predicted", ylabel=f"{score} over the last {window:,} rows", title=title)
+    ax.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(axis="y", color="#dddddd", linewidth=0.6)
+    if len(curves) > 1:
+        ax.legend(frameon=False, fontsize="small")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        figure.savefig(path, dpi=150)
+    except ValueError as error:  # a format that matplotlib does not know
+        raise CommandError(f"cannot write the picture {path}: {error}") from None
+    finally:
+        plt.close(figure)
