@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from .errors import CommandError, NoMatplotlib, UsageError
 
@@ -54,7 +55,11 @@ def draw_curves(
     figure, ax = plt.subplots(figsize=(8, 4.5), layout="constrained")
     for k, (name, curve) in enumerate(curves.items()):
         rows, values = zip(*curve, strict=True) if curve else ((), ())
-        style = {"color": COLOURS[k % len(COLOURS)], "linewidth": 2.0 if k == 0 else 1.3, "zorder": 3 - 0.1 * k}
+        style: dict[str, Any] = {
+            "color": COLOURS[k % len(COLOURS)],
+            "linewidth": 2.0 if k == 0 else 1.3,
+            "zorder": 3 - 0.1 * k,
+        }
         ax.plot(rows, values, label=name, **style)
     if floor is not None:
         ax.axhline(floor[0], color="#999999", linewidth=0.8)

@@ -1,12 +1,13 @@
-"""The demo runs, and shows what it says."""
+"""``bspforest demo``: scores, the picture, and its options."""
 
 from __future__ import annotations
 
 import re
 import sys
 
-import pytest
+import numpy as np
 
+from bspforest import BSPForestRegressor
 from bspforest.cli.commands import demo
 from bspforest.cli.main import main
 from bspforest.datasets import make_friedman
@@ -21,20 +22,21 @@ def test_demo(tmp_path, capsys):
     assert (tmp_path / "new" / "demo.png").read_bytes()[1:4] == b"PNG"
 
 
-def test_the_stream_and_the_picture_are_those_of_the_library(tmp_path, capsys, monkeypatch):
-    """Friedman's function from `datasets`, and the curves as `evaluate` draws them, over the noise."""
+def test_scores_and_curves_match_a_loop_in_python(tmp_path, capsys, monkeypatch):
     drawn = {}
     monkeypatch.setattr(demo, "draw_curves", lambda curves, *others, **floor: drawn.update(curves, **floor))
     assert main(["demo", "--rows", "2000", "--trees", "2", "--output", str(tmp_path / "d.svg")]) == 0
     X, y, _ = make_friedman(2000, 8, random_state=0)
-    runner = demo.Runner("same", demo.BSPForestRegressor(2, random_state=0))
-    for start in range(0, 2000, 100):
-        runner.step(X, y, start, start + 100)
-    assert drawn["BSP forest, online"] == runner.curve(500)
-    assert [row for row, _ in runner.curve(500)] == list(range(500, 1901))
-    assert runner.curve(500)[-1][1] == pytest.approx(runner.rmse(500))
+    forest = BSPForestRegressor(2, random_state=0).partial_fit(X[:100], y[:100])
+    errors = []
+    for rows in (slice(start, start + 100) for start in range(100, 2000, 100)):
+        errors.append(forest.predict(X[rows]) - y[rows])
+        forest.partial_fit(X[rows], y[rows])
+    expected = [(100 * k, np.sqrt(np.mean(np.square(errors[max(k - 5, 0) : k])))) for k in range(1, 20)]
+    np.testing.assert_allclose(drawn["BSP forest, online"], expected, rtol=1e-9)
     assert drawn["floor"] == (1.0, "noise")
-    assert re.search(rf"BSP forest, online +{runner.rmse():.2f} ", capsys.readouterr().out)
+    overall, recent = np.sqrt(np.mean(np.square(errors))), expected[-1][1]
+    assert re.search(rf"BSP forest, online +{overall:.2f} +{recent:.2f} ", capsys.readouterr().out)
 
 
 def test_demo_without_matplotlib(tmp_path, capsys, monkeypatch):
@@ -44,7 +46,7 @@ def test_demo_without_matplotlib(tmp_path, capsys, monkeypatch):
     assert "No picture: a picture needs matplotlib" in out and "Mondrian forest, online" in out
 
 
-def test_demo_refuses_nonsense(capsys):
+def test_demo_refuses_invalid_options(capsys):
     assert main(["demo", "--rows", "5"]) == 2
     assert "--rows must be at least 2000" in capsys.readouterr().err
     assert main(["demo", "--output", "picture.xyz"]) == 2

@@ -1,96 +1,76 @@
-"""``bspforest demo``: a forest that learns as it predicts, on a simulated stream, beside a Mondrian and a batch forest.
+"""``bspforest demo``: predict and learn a simulated stream, beside a Mondrian forest and a batch forest.
 
-The stream is Friedman's function of five features among eight. Every row is first predicted, then learned. A batch
-random forest, refitted from time to time on all rows so far, shows what is lost by learning each row only once.
+The stream is Friedman's function of five features among eight. Every row is first predicted, then learned. The batch
+random forest, refitted from time to time on all rows so far, shows what learning each row only once costs.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
+from typing import Any
 
 import numpy as np
-from sklearn.ensemble import RandomForestRegressor
 
-from ... import BSPForestRegressor
 from ...datasets import make_friedman
 from ...engine.progress import Progress
 from ..errors import NoMatplotlib, UsageError
+from ..evaluation.baselines import ForestModel, make_baseline
+from ..evaluation.runner import Runner
+from ..formatting import format_table
 from ..pictures import check_picture, draw_curves
 from ..progress import compile_kernels
 
-NOISE = 1.0
-
-
-class Runner:
-    """A model, and how it fared."""
-
-    def __init__(self, name: str, model, refit_every: int = 0) -> None:
-        self.name, self.model, self.refit_every = name, model, refit_every
-        self.seconds = 0.0
-        self.errors: list[np.ndarray] = []
-        self.fitted = 0
-
-    def step(self, X: np.ndarray, y: np.ndarray, start: int, end: int) -> None:
-        """Predict rows start to end, then learn them."""
-        begun = time.perf_counter()
-        if start > 0:
-            self.errors.append((self.model.predict(X[start:end]) - y[start:end]) ** 2)
-        if not self.refit_every:
-            self.model.partial_fit(X[start:end], y[start:end])
-        elif end - self.fitted >= self.refit_every or start == 0:
-            self.model.fit(X[:end], y[:end])
-            self.fitted = end
-        self.seconds += time.perf_counter() - begun
-
-    def rmse(self, last: int | None = None) -> float:
-        return float(np.sqrt(np.concatenate(self.errors)[-last if last else None :].mean()))
-
-    def curve(self, window: int) -> list[tuple[int, float]]:
-        """After how many predictions, the RMSE over the latest ``window`` of them."""
-        total = np.concatenate([[0.0], np.cumsum(np.concatenate(self.errors))])
-        return list(enumerate(np.sqrt((total[window:] - total[:-window]) / window), start=window))
+FEATURES, NOISE, CHUNK_ROWS = 8, 1.0, 100
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run the command and return its exit code."""
     if options.rows < 2_000:
         raise UsageError("--rows must be at least 2000")
     check_picture(options.output, "--output")
-    X, y, _ = make_friedman(options.rows, 8, noise=NOISE, random_state=0)
-    shared = {"n_estimators": options.trees, "random_state": 0}
-    refit = options.rows // 5
-    runners = [
-        Runner("BSP forest, online", BSPForestRegressor(**shared)),
-        # Pair cuts come d - 1 = 7 times as fast as axis cuts; so the two forests have about as many leaves.
-        Runner("Mondrian forest, online", BSPForestRegressor(cuts="axes", budget_scale=7, **shared)),
-        Runner(f"random forest, refitted every {refit:,} rows", RandomForestRegressor(n_jobs=-1, **shared), refit),
-    ]
+    X, y, _ = make_friedman(options.rows, FEATURES, noise=NOISE, random_state=0)
+    window = min(1_000, options.rows // 4)
+    forest, runners = _make_runners(options.trees, refit_every=options.rows // 5, window=window)
     compile_kernels()
     print(f"{options.rows:,} rows, each predicted and then learned; {options.trees} trees.", flush=True)
-    chunk = 100
-    progress = Progress(options.rows, "stream", "rows", enabled=True)
-    for start in range(0, options.rows, chunk):
-        end = min(start + chunk, options.rows)
-        for runner in runners:
-            runner.step(X, y, start, end)
-        note = f"RMSE {runners[0].rmse(1000):.2f}" if start else ""
-        progress.advance(end - start, note)
-    last = options.rows // 4
-    width = max(len(runner.name) for runner in runners)
-    print(f"\n{'':{width}}  RMSE  last {last:,}  seconds")
-    column = len(f"last {last:,}")
-    for runner in runners:
-        print(f"{runner.name:{width}}  {runner.rmse():4.2f}  {runner.rmse(last):>{column}.2f}  {runner.seconds:7.1f}")
-    mean, std = runners[0].model.predict(X[-5:], return_std=True)
+    _run_stream(runners, X, y)
+    print(f"\n{_format_scores(runners, window)}")
+    mean, std = forest.predict(X[-5:], return_std=True)
     shown = ", ".join(f"{m:.1f} ± {s:.1f}" for m, s in zip(mean, std, strict=True))
-    print(f"\nThe last five rows, with a standard deviation: {shown}")
-    window = min(1000, options.rows // 4)
-    curves = {runner.name: runner.curve(window) for runner in runners}
+    print(f"\nPredictions for the last five rows, with a standard deviation: {shown}")
+    curves = {runner.name: runner.scores.curve for runner in runners}
     try:
         draw_curves(curves, "RMSE", window, "Predict, then learn", options.output, floor=(NOISE, "noise"))
-    except NoMatplotlib as error:  # the table is worth having without it
+    except NoMatplotlib as error:  # the table is useful without it
         print(f"No picture: {error}")
     else:
         print(f"Picture: {options.output}")
     return 0
+
+
+def _make_runners(trees: int, refit_every: int, window: int) -> tuple[Any, list[Runner]]:
+    """Return the online forest, and the runners of all models."""
+    parameters = {"n_estimators": trees, "budget_scale": 1.0, "random_state": 0, "n_jobs": None}
+    model = ForestModel(0, **parameters)
+    mondrian = make_baseline("mondrian", 0, FEATURES, parameters, window)
+    mondrian.name = "Mondrian forest, online"
+    batch = make_baseline(f"batch-rf-every-{refit_every}", 0, FEATURES, {**parameters, "n_jobs": -1}, window)
+    return model.forest, [Runner("BSP forest, online", model, 0, window), mondrian, batch]
+
+
+def _run_stream(runners: list[Runner], X: np.ndarray, y: np.ndarray) -> None:
+    """Predict and learn all rows, with a progress bar."""
+    progress = Progress(len(X), "stream", "rows", enabled=True)
+    for start in range(0, len(X), CHUNK_ROWS):
+        rows = slice(start, start + CHUNK_ROWS)
+        for runner in runners:
+            runner.step(X[rows], y[rows], first=start == 0)
+        progress.advance(len(X[rows]), f"RMSE {runners[0].scores.recent()['RMSE']:.2f}" if start else "")
+
+
+def _format_scores(runners: list[Runner], window: int) -> str:
+    table = [["", "RMSE", f"last {window:,}", "seconds"]]
+    for runner in runners:
+        overall, recent = runner.scores.overall()["RMSE"], runner.scores.recent()["RMSE"]
+        table.append([runner.name, f"{overall:.2f}", f"{recent:.2f}", f"{runner.seconds:.1f}"])
+    return format_table(table)

@@ -1,4 +1,4 @@
-"""``bspforest evaluate``: test-then-train along a stream, with scores of the forest and of baselines."""
+"""``bspforest evaluate``: test, then train along a stream, with scores of the forest and of baselines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from ... import __version__
 from ...persistence.atomic_file import replacing, write_all
 from ..data.stream import Stream, start_stream
 from ..errors import CommandError, UsageError
-from ..evaluation.baselines import Forest, Runner, make_baseline
+from ..evaluation.baselines import ForestModel, make_baseline
+from ..evaluation.runner import Runner
 from ..forest_arguments import data_options, make_parameters
 from ..formatting import draw_bars, format_number, format_table
 from ..pictures import check_picture, draw_curves
@@ -41,10 +42,9 @@ def run(options: argparse.Namespace) -> int:
     target = stream.target
     assert target is not None
     n_classes = len(target.classes or [])
-    runners = [Runner("BSP forest", Forest(n_classes, **parameters), n_classes, options.score_window)]
+    runners = [Runner("BSP forest", ForestModel(n_classes, **parameters), n_classes, options.score_window)]
     for name in options.against:
-        shown, model = make_baseline(name, n_classes, len(stream.encoder.names), parameters)
-        runners.append(Runner(shown, model, n_classes, options.score_window))
+        runners.append(make_baseline(name, n_classes, len(stream.encoder.names), parameters, options.score_window))
     to_table = options.json != "-"
     if to_table:
         print("\n".join(notes), flush=True)
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
     interrupted = False
     try:
         _run_stream(stream, runners, options)
-    except KeyboardInterrupt:  # the scores so far are worth having
+    except KeyboardInterrupt:  # report the scores so far
         interrupted = True
     seconds = time.perf_counter() - begun
     if not runners[0].scores.n_rows:

@@ -1,1 +1,1 @@
-"""What ``bspforest evaluate`` runs along a stream: the forest, its baselines, and their scores."""
+"""Test-then-train evaluation: the forest, its baselines, and their scores."""

@@ -1,31 +1,22 @@
-"""What `evaluate` runs along the stream: the forest, and baselines. All see a chunk before its labels."""
+"""The models of an evaluation: the forest and its baselines."""
 
 from __future__ import annotations
 
 import math
 import re
-import time
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from ... import BSPForestClassifier, BSPForestRegressor
 from ..errors import CommandError, UsageError
-from .scores import ClassScores, NumberScores, Scores
+from .runner import Model, Runner
 
 NAMES = ("mondrian", "river-arf", "hoeffding", "batch-rf-every-N", "no-change", "majority")
 
 
-class Model(Protocol):
-    """Learns chunks. For classification, labels are indices of classes, and predictions probabilities (n, classes)."""
-
-    def learn(self, X: np.ndarray, y: np.ndarray) -> None: ...
-
-    def predict(self, X: np.ndarray) -> np.ndarray: ...
-
-
-class Forest:
+class ForestModel:
     """A BSP forest."""
 
     def __init__(self, n_classes: int, **parameters: Any) -> None:
@@ -42,8 +33,8 @@ class Forest:
         return self.forest.predict_proba(X) if self._n_classes else self.forest.predict(X)
 
 
-class Batch:
-    """scikit-learn's random forest, fitted again on all rows so far every so many rows. It keeps all rows."""
+class RefittedForest:
+    """scikit-learn's random forest, refitted from time to time on all rows so far, which it keeps in memory."""
 
     def __init__(self, n_classes: int, every: int, trees: int, seed: int, jobs: int | None) -> None:
         self._n_classes = n_classes
@@ -51,27 +42,25 @@ class Batch:
         self._make = lambda: kind(n_estimators=trees, random_state=seed, n_jobs=jobs)
         self._every = every
         self._rows: list[tuple[np.ndarray, np.ndarray]] = []
-        self._waiting = math.inf
+        self._unfitted = math.inf  # rows since the last fit
 
     def learn(self, X: np.ndarray, y: np.ndarray) -> None:
         self._rows.append((X, y))
-        self._waiting += len(X)
-        if self._waiting >= self._every:
-            self._waiting = 0
-            self._model = self._make().fit(
-                np.concatenate([X for X, _ in self._rows]), np.concatenate([y for _, y in self._rows])
-            )
+        self._unfitted += len(X)
+        if self._unfitted >= self._every:
+            self._unfitted = 0
+            self._model = self._make().fit(*map(np.concatenate, zip(*self._rows, strict=True)))
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         if not self._n_classes:
             return self._model.predict(X)
-        shares = np.zeros((len(X), self._n_classes))
-        shares[:, self._model.classes_] = self._model.predict_proba(X)
-        return shares
+        probabilities = np.zeros((len(X), self._n_classes))
+        probabilities[:, self._model.classes_] = self._model.predict_proba(X)
+        return probabilities
 
 
-class River:
-    """A model of river, which learns row by row."""
+class RiverModel:
+    """A model from river, which learns row by row."""
 
     def __init__(self, n_classes: int, kind: str, seed: int, trees: int) -> None:
         try:
@@ -93,15 +82,15 @@ class River:
         rows = (dict(enumerate(row)) for row in X.tolist())
         if not self._n_classes:
             return np.array([self._model.predict_one(row) for row in rows], dtype=float)
-        shares = np.zeros((len(X), self._n_classes))
+        probabilities = np.zeros((len(X), self._n_classes))
         for k, row in enumerate(rows):
-            for label, share in self._model.predict_proba_one(row).items():
-                shares[k, label] = share
-        return shares
+            for label, probability in self._model.predict_proba_one(row).items():
+                probabilities[k, label] = probability
+        return probabilities
 
 
 class NoChange:
-    """The last label it was told."""
+    """Predict the last label seen."""
 
     def __init__(self, n_classes: int) -> None:
         self._n_classes = n_classes
@@ -110,15 +99,13 @@ class NoChange:
         self._last = y[-1]
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        return (
-            np.tile(np.eye(self._n_classes)[self._last], (len(X), 1))
-            if self._n_classes
-            else np.full(len(X), self._last)
-        )
+        if self._n_classes:
+            return np.tile(np.eye(self._n_classes)[self._last], (len(X), 1))
+        return np.full(len(X), self._last)
 
 
 class Majority:
-    """The most frequent class so far, with the frequencies as probabilities; for numbers, their mean."""
+    """Predict the frequencies of the classes so far, or the mean of the numbers so far."""
 
     def __init__(self, n_classes: int) -> None:
         self._n_classes = n_classes
@@ -133,45 +120,36 @@ class Majority:
         return np.full(len(X), self._sums[0] / self._sums[1])
 
 
-class Runner:
-    """A model, its scores and the time it took."""
+def make_baseline(name: str, n_classes: int, n_features: int, forest: dict[str, Any], window: int) -> Runner:
+    """Return the runner of a baseline.
 
-    def __init__(self, name: str, model: Model, n_classes: int, window: int) -> None:
-        self.name, self.model = name, model
-        self._n_classes = n_classes
-        self.scores: Scores = ClassScores(window, n_classes) if n_classes else NumberScores(window)
-        self.seconds = 0.0
-
-    def step(self, X: np.ndarray, y: np.ndarray, *, first: bool) -> None:
-        """Predict a chunk, then learn it. The first is only learned."""
-        begun = time.perf_counter()
-        said = None if first else self.model.predict(X)
-        self.model.learn(X, y)
-        self.seconds += time.perf_counter() - begun
-        if said is None:
-            return
-        if isinstance(self.scores, ClassScores):
-            best = said.argmax(axis=1)
-            self.scores.add(y, best, None if isinstance(self.model, NoChange) else said)
-        elif isinstance(self.scores, NumberScores):
-            self.scores.add(y, said)
-
-
-def make_baseline(name: str, n_classes: int, n_features: int, forest: dict[str, Any]) -> tuple[str, Model]:
-    """A baseline by the name it has in ``--against``, and the name it has in the table."""
+    Parameters
+    ----------
+    name : str
+        One of `NAMES`, as in ``--against``.
+    n_classes : int
+        0 for regression.
+    n_features : int
+    forest : dict
+        Parameters of the forest it is compared with.
+    window : int
+        Number of rows of the running score.
+    """
     trees, seed, jobs = forest["n_estimators"], forest["random_state"], forest["n_jobs"]
     if name == "mondrian":
-        # Cuts in pairs of features come d - 1 times as often as along axes; so both forests have about as many leaves.
+        # Cuts in pairs of features are d - 1 times as frequent as along axes: this gives both forests about as many leaves.
         scale = forest["budget_scale"] * max(n_features - 1, 1)
-        return "Mondrian forest", Forest(n_classes, **{**forest, "cuts": "axes", "budget_scale": scale})
+        model: Model = ForestModel(n_classes, **{**forest, "cuts": "axes", "budget_scale": scale})
+        return Runner("Mondrian forest", model, n_classes, window)
     if name in ("river-arf", "hoeffding"):
         shown = "river's adaptive random forest, 10 trees" if name == "river-arf" else "river's Hoeffding tree"
-        return shown, River(n_classes, name, seed, 10)
+        return Runner(shown, RiverModel(n_classes, name, seed, 10), n_classes, window)
     if name == "no-change":
-        return "no change", NoChange(n_classes)
+        return Runner("no change", NoChange(n_classes), n_classes, window, gives_probabilities=False)
     if name == "majority":
-        return "majority" if n_classes else "mean", Majority(n_classes)
+        return Runner("majority" if n_classes else "mean", Majority(n_classes), n_classes, window)
     if found := re.fullmatch(r"batch-rf-every-([1-9]\d*)", name):
         every = int(found[1])
-        return f"random forest, refitted every {every:,} rows", Batch(n_classes, every, trees, seed, jobs)
+        model = RefittedForest(n_classes, every, trees, seed, jobs)
+        return Runner(f"random forest, refitted every {every:,} rows", model, n_classes, window)
     raise UsageError(f"--against {name}: choose from {', '.join(NAMES)} (with a number for N)")

@@ -1,4 +1,4 @@
-"""Scores along a stream, in memory that does not grow: a chunk adds a vector of sums, and scores follow from sums."""
+"""Scores along a stream in constant memory: each chunk adds a vector of sums, from which the scores are computed."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections import deque
 
 import numpy as np
 
-MOST_POINTS = 1_000  # of a curve; beyond, every other one is dropped
+MOST_POINTS = 1_000  # of a curve; every other point is dropped when there are more
 
 
 class Scores:
-    """How well a model predicts: over all rows, over the latest ``window``, and as a curve along the stream."""
+    """Scores of a model over all rows, over the latest ``window`` rows, and as a curve along the stream."""
 
     columns: tuple[str, ...]
     main: str
@@ -21,34 +21,34 @@ class Scores:
         self.curve: list[tuple[int, float]] = []
         self._total: np.ndarray | None = None
         self._recent: deque[np.ndarray] = deque()
-        self._in_window = 0.0
-        self._apart = 1  # chunks between two points of the curve
-        self._chunks = 0
+        self._n_recent = 0.0
+        self._chunks_per_point = 1  # of the curve
+        self._n_chunks = 0
 
     def _add(self, sums: np.ndarray) -> None:
         self._total = sums if self._total is None else self._total + sums
         self._recent.append(sums)
-        self._in_window += sums[0]
-        while self._in_window - self._recent[0][0] >= self.window:
-            self._in_window -= self._recent.popleft()[0]
-        self._chunks += 1
-        if self._chunks % self._apart == 0:
+        self._n_recent += sums[0]
+        while self._n_recent - self._recent[0][0] >= self.window:
+            self._n_recent -= self._recent.popleft()[0]
+        self._n_chunks += 1
+        if self._n_chunks % self._chunks_per_point == 0:
             self.curve.append((self.n_rows, self.recent()[self.main]))
             if len(self.curve) > MOST_POINTS:
                 self.curve = self.curve[1::2]
-                self._apart *= 2
+                self._chunks_per_point *= 2
 
     @property
     def n_rows(self) -> int:
-        """Rows scored."""
+        """Return the number of rows scored."""
         return 0 if self._total is None else int(self._total[0])
 
     def overall(self) -> dict[str, float]:
-        """Scores over all rows."""
+        """Return the scores over all rows."""
         return self._scores(self._total) if self._total is not None else dict.fromkeys(self.columns, math.nan)
 
     def recent(self) -> dict[str, float]:
-        """Scores over the latest rows: whole chunks, at least ``window`` rows if there were as many."""
+        """Return the scores over the latest chunks that together have at least ``window`` rows."""
         return self._scores(np.sum(self._recent, axis=0)) if self._recent else self.overall()
 
     def _scores(self, sums: np.ndarray) -> dict[str, float]:
@@ -71,20 +71,20 @@ class ClassScores(Scores):
         super().__init__(window)
         self._n_classes = n_classes
 
-    def add(self, truth: np.ndarray, said: np.ndarray, shares: np.ndarray | None) -> None:
-        """True classes, predicted classes, and the probability of each class (None: the model has none)."""
+    def add(self, truth: np.ndarray, predicted: np.ndarray, probabilities: np.ndarray | None) -> None:
+        """Add a chunk: true classes, predicted classes, and the probability of each class (None: no log loss)."""
         loss = math.nan
-        if shares is not None:
-            least = np.finfo(float).eps  # as scikit-learn's log_loss
-            given = shares[np.arange(len(truth)), truth] / np.maximum(shares.sum(axis=1), least)
+        if probabilities is not None:
+            least = np.finfo(float).eps  # as in scikit-learn's log_loss
+            given = probabilities[np.arange(len(truth)), truth] / np.maximum(probabilities.sum(axis=1), least)
             loss = -float(np.log(np.clip(given, least, 1.0)).sum())
-        counts = [np.bincount(classes, minlength=self._n_classes) for classes in (truth, said)]
-        self._add(np.concatenate([[len(truth), np.sum(truth == said), loss], *counts]))
+        counts = [np.bincount(classes, minlength=self._n_classes) for classes in (truth, predicted)]
+        self._add(np.concatenate([[len(truth), np.sum(truth == predicted), loss], *counts]))
 
     def _scores(self, sums: np.ndarray) -> dict[str, float]:
         n, right, loss = sums[:3]
-        truth, said = sums[3 : 3 + self._n_classes], sums[3 + self._n_classes :]
-        chance = float(truth @ said) / n**2
+        truth, predicted = sums[3 : 3 + self._n_classes], sums[3 + self._n_classes :]
+        chance = float(truth @ predicted) / n**2
         kappa = (right / n - chance) / (1 - chance) if chance < 1 else math.nan
         return {"accuracy": float(right / n), "log loss": float(loss / n), "kappa": float(kappa)}
 
@@ -100,13 +100,13 @@ class NumberScores(Scores):
 
     columns = ("RMSE", "MAE", "R²")
     main = "RMSE"
-    _shift: float | None = None  # about the mean of the labels, so that their squares do not drown their spread
+    _shift: float | None = None  # near the mean of the labels, against cancellation in the sum of squares
 
-    def add(self, truth: np.ndarray, said: np.ndarray) -> None:
-        """True and predicted numbers."""
+    def add(self, truth: np.ndarray, predicted: np.ndarray) -> None:
+        """Add a chunk of true and predicted numbers."""
         if self._shift is None:
             self._shift = float(truth.mean())
-        error, moved = said - truth, truth - self._shift
+        error, moved = predicted - truth, truth - self._shift
         self._add(np.array([len(truth), error @ error, np.abs(error).sum(), moved.sum(), moved @ moved]))
 
     def _scores(self, sums: np.ndarray) -> dict[str, float]:

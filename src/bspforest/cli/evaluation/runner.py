@@ -1,0 +1,62 @@
+"""Predict, then learn: one model along a stream, with its scores and its time."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+import numpy as np
+
+from .scores import ClassScores, NumberScores
+
+
+class Model(Protocol):
+    """What a `Runner` runs.
+
+    For classification, labels are indices of classes, and predictions are probabilities of shape (rows, classes).
+    """
+
+    def learn(self, X: np.ndarray, y: np.ndarray) -> None:
+        """Learn a chunk of rows."""
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """Predict a chunk of rows."""
+
+
+class Runner:
+    """A model, its scores and the time it took.
+
+    Parameters
+    ----------
+    name : str
+        Name in tables and pictures.
+    model : Model
+    n_classes : int
+        0 for regression.
+    window : int
+        Number of rows of the running score.
+    gives_probabilities : bool
+        Whether the predicted probabilities are meant as such. If not, they have no log loss.
+    """
+
+    def __init__(
+        self, name: str, model: Model, n_classes: int, window: int, *, gives_probabilities: bool = True
+    ) -> None:
+        self.name, self.model = name, model
+        self.scores: ClassScores | NumberScores
+        self.scores = ClassScores(window, n_classes) if n_classes else NumberScores(window)
+        self.seconds = 0.0
+        self._gives_probabilities = gives_probabilities
+
+    def step(self, X: np.ndarray, y: np.ndarray, *, first: bool) -> None:
+        """Predict a chunk, then learn it. The first chunk is only learned."""
+        begun = time.perf_counter()
+        predicted = None if first else self.model.predict(X)
+        self.model.learn(X, y)
+        self.seconds += time.perf_counter() - begun
+        if predicted is None:
+            return
+        if isinstance(self.scores, ClassScores):
+            self.scores.add(y, predicted.argmax(axis=1), predicted if self._gives_probabilities else None)
+        else:
+            self.scores.add(y, predicted)
