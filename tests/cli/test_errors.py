@@ -32,9 +32,9 @@ def test_malformed_rows(run, tmp_path, monkeypatch):
     code, _, err = run(*command)
     assert code == 1
     assert f"{path}, line 1202: 'x' in column 'b' is not a number (--on-error skip" in err
-    assert f"1,000 rows of {path} are learned and saved in {model}; --resume goes on after them" in err
+    assert f"1,000 rows of {path} are learned and saved in {model}; --resume continues after them" in err
     code, out, err = run(*command, "--resume", "--on-error", "skip")
-    assert code == 0 and "Going on after 1,000 rows" in out and "5 malformed rows skipped" in out
+    assert code == 0 and "Continuing after 1,000 rows" in out and "5 malformed rows skipped" in out
     for line in (
         "1202: 'x'",
         "1203: 2 fields",
@@ -75,7 +75,7 @@ def test_usage(numbers, run, tmp_path):
         (("evaluate", path, "--target", "Y"), 2, "Did you mean 'y'?"),
         (("evaluate", path, "--target", "y", "--trees", "0"), 2, "whole number of at least 1"),
         (("evaluate", path, "--target", "y", "--against", "magic"), 2, "--against magic: choose from mondrian"),
-        (("evaluate", path, "--target", "y", "--classes", "a,b"), 2, "--classes goes with classification"),
+        (("evaluate", path, "--target", "y", "--classes", "a,b"), 2, "--classes is for classification"),
         (("evaluate", path, "--target", "y", "--drop", "y"), 2, "cannot be dropped"),
         (("evaluate", path, "--target", "y", "--chunk-rows", "1000"), 1, "smaller --chunk-rows"),
         (("evaluate", tmp_path / "no.csv", "--target", "y"), 1, "No such file"),
@@ -161,7 +161,7 @@ def test_a_target_without_a_value_is_no_class(run, tmp_path):
 def test_features_that_would_share_a_name(run, tmp_path):
     path = write_rows(tmp_path / "d.csv", ["x", "x=u", "y"], [["u", 1, 0.5], ["v", 2, 0.25], ["u", 3, 0.125]])
     code, _, err = run("learn", path, "--target", "y", "--model", tmp_path / "m.bsp")
-    assert code == 1 and "two features would be called 'x=u'" in err
+    assert code == 1 and "two features would be named 'x=u'" in err
 
 
 def test_append_knows_a_file_by_any_name(run, numbers, tmp_path, monkeypatch):

@@ -151,7 +151,7 @@ def test_interrupted(number, code, data, undisturbed, children, tmp_path):
     _, extra = load_with_extra(model)
     n = extra["command"]["sources"][0]["rows"]
     assert 3000 < n < 6000
-    assert f"{n:,} rows of {pipe} are learned and saved in {model}; --resume goes on after them" in said
+    assert f"{n:,} rows of {pipe} are learned and saved in {model}; --resume continues after them" in said
     children.start(options(data, model))  # a pipe, read from its beginning again, is no different from a file
     assert children.wait() == 0, children.log.read_text()
     check_same(model, undisturbed[0])
@@ -232,7 +232,7 @@ def test_pipes_as_a_user_would(data, tmp_path):
     assert learned.returncode == 0, learned.stderr
     assert learned.stdout.startswith(
         "Task: regression ('y' holds numbers)\n"
-        "Column 'a': numbers, and 'bad' is a mistake (--text a if it is not)\n8,000 rows learned in "
+        "Column 'a': numbers, so 'bad' is a mistake (--text a if the column is text)\n8,000 rows learned in "
     )
     assert ", 8 malformed rows skipped; 8,000 rows held by 3 trees\n" in learned.stdout
     assert "skipped: line 703: 'bad' in column 'a' is not a number\n" in learned.stderr

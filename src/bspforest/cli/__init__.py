@@ -1,6 +1,6 @@
-"""The command ``bspforest``: an online forest for a growing CSV, a Parquet folder or a pipe, without writing Python.
+"""The command ``bspforest``: online forests for CSV files, Parquet folders and pipes, without writing Python.
 
-Rows go one way: a *source* reads a file in blocks (`sources`), a *stream* cuts them into chunks of a fixed number of
-rows, encoded as numbers (`stream`, `encoding`, `target`), and a command hands the chunks to a forest (`evaluate`,
-`learn`, `predict`). Memory is that of a block, a chunk and the forest, however long the file.
+`main` parses the arguments (`parser`, with the types and groups of arguments beside it) and runs one of `commands`.
+`data` reads files and pipes as chunks of numbers, `model` reads and writes model files, and `evaluation` scores the
+forest and its baselines. Memory use does not depend on the length of the data: one block, one chunk and the forest.
 """

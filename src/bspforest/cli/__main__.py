@@ -1,4 +1,4 @@
-"""``python -m bspforest.cli`` is the same as ``bspforest``."""
+"""Run ``python -m bspforest.cli`` as ``bspforest``."""
 
 from .main import main
 

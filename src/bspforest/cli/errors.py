@@ -1,29 +1,29 @@
-"""What can go wrong, as the command says it: one line on standard error, and an exit code."""
+"""Errors of the command: one line on standard error, and an exit code."""
 
 from __future__ import annotations
 
 
 class CommandError(Exception):
-    """Something is wrong with the data or a file: exit code 1."""
+    """The data or a file is wrong: exit code 1."""
 
     code = 1
 
 
 class UsageError(CommandError):
-    """Something is wrong with the command as it was typed: exit code 2."""
+    """The command line is wrong: exit code 2."""
 
     code = 2
 
 
-class BadRows(CommandError):
-    """Rows that cannot be used: the first of them, and how to go on without it."""
+class MalformedRowError(CommandError):
+    """A row cannot be used; the message says which, why, and how to continue without it."""
 
-    def __init__(self, source: str, where: str, why: str) -> None:
-        super().__init__(f"{source}, {where}: {why} (--on-error skip leaves such rows out)")
+    def __init__(self, source: str, location: str, reason: str) -> None:
+        super().__init__(f"{source}, {location}: {reason} (--on-error skip leaves such rows out)")
 
 
-class NoMatplotlib(CommandError):
-    """A picture cannot be drawn for want of matplotlib."""
+class NoMatplotlibError(CommandError):
+    """A picture cannot be drawn, because matplotlib is not installed."""
 
     def __init__(self, error: ImportError) -> None:
         super().__init__(f"a picture needs matplotlib ({error}): pip install 'bspforest[cli]'")

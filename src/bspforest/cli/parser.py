@@ -1,4 +1,4 @@
-"""The arguments of every command, and their help."""
+"""The arguments of all commands, and their help."""
 
 from __future__ import annotations
 
@@ -6,33 +6,24 @@ import argparse
 from pathlib import Path
 
 from .. import __version__
-from .data_arguments import (
-    COLUMNS,
-    FORMATS,
-    add_columns,
-    add_forest,
-    add_progress,
-    add_reading,
-    count,
-    fractions,
-    names,
-    positive,
-)
+from .argument_types import count, fractions, names, positive
+from .data_arguments import COLUMNS, FORMATS, add_column_arguments, add_reading_arguments
+from .forest_arguments import add_forest_arguments
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of ``bspforest`` with all its commands."""
+    """Return the parser of ``bspforest`` with all its commands."""
     parser = argparse.ArgumentParser(
         prog="bspforest",
         description="Random forests that learn from a stream: every row once, as it arrives.",
-        epilog="bspforest COMMAND --help says more, with examples. "
-        "Exit codes: 0 success, 1 something is wrong with the data or a file, 2 with the command, 130 interrupted.",
+        epilog="See bspforest COMMAND --help for details and examples. "
+        "Exit codes: 0 success, 1 error in the data or a file, 2 error in the command, 130 interrupted.",
     )
     parser.add_argument("--version", action="version", version=f"bspforest {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for add in (_add_demo, _add_evaluate, _add_learn, _add_predict, _add_forget, _add_info, _add_plot, _add_compile):
         command = add(commands)
-        command.add_argument("--debug", action="store_true", help="show where in the program an error comes from")
+        command.add_argument("--debug", action="store_true", help="show the traceback of an error")
     return parser
 
 
@@ -52,12 +43,12 @@ def _add_demo(commands) -> argparse.ArgumentParser:
         commands,
         "demo",
         "[--rows N] [--trees N] [-o FILE]",
-        "learn a simulated stream, with a table and a picture",
-        "Every row is predicted and then learned, beside a Mondrian forest and a batch forest.",
+        "learn a simulated stream, and show a table and a picture",
+        "Each row is predicted and then learned. A Mondrian forest and a batch forest run beside it.",
         "  bspforest demo\n  bspforest demo --rows 5000 --trees 20",
     )
     parser.add_argument(
-        "--rows", type=count, default=20_000, metavar="N", help="rows of the stream (default: %(default)s)"
+        "--rows", type=count, default=20_000, metavar="N", help="rows in the stream (default: %(default)s)"
     )
     parser.add_argument(
         "--trees", type=count, default=50, metavar="N", help="trees in each forest (default: %(default)s)"
@@ -81,21 +72,21 @@ def _add_evaluate(commands) -> argparse.ArgumentParser:
         "predict every row of a stream, then learn it, and score the predictions",
         "Rows are taken in order, in chunks: all rows of a chunk are predicted, then all are learned\n"
         "(--chunk-rows 1 is row by row, and slower). The first chunk is only learned. Baselines see exactly\n"
-        "the same. Ctrl-C ends it with the scores so far.\n\n" + FORMATS + "\n\n" + COLUMNS,
+        "the same rows. Ctrl-C stops with the scores so far.\n\n" + FORMATS + "\n\n" + COLUMNS,
         "  bspforest evaluate electricity.csv --target class\n"
         "  bspforest evaluate flights.parquet --target delay --against mondrian,batch-rf-every-10000 --plot delay.png\n"
         "  zcat log.csv.gz | bspforest evaluate - --target status --classes ok,slow,failed --window 10000 "
         "--json scores.json",
     )
     parser.add_argument("data", metavar="DATA")
-    add_columns(parser)
+    add_column_arguments(parser)
     group = parser.add_argument_group("scores")
     group.add_argument(
         "--chunk-rows",
         type=count,
         default=100,
         metavar="N",
-        help="rows predicted before they are learned (default: %(default)s)",
+        help="rows predicted, then learned, at a time (default: %(default)s)",
     )
     group.add_argument(
         "--score-window",
@@ -115,11 +106,11 @@ def _add_evaluate(commands) -> argparse.ArgumentParser:
     group.add_argument("--max-rows", type=count, metavar="N", help="stop after N rows")
     group.add_argument("--plot", type=Path, metavar="FILE", help="draw the running score (.png, .svg, .pdf)")
     group.add_argument(
-        "--json", metavar="FILE", help='write scores and curves as JSON; "-" is standard output, in place of the table'
+        "--json", metavar="FILE", help='write scores and curves as JSON; "-" prints them instead of the table'
     )
-    add_progress(parser)
-    add_forest(parser)
-    add_reading(parser)
+    _add_progress(parser)
+    add_forest_arguments(parser)
+    add_reading_arguments(parser)
     return parser
 
 
@@ -130,9 +121,9 @@ def _add_learn(commands) -> argparse.ArgumentParser:
         "DATA --target COL --model FILE [--resume | --append | --overwrite] [options]",
         "learn a stream into a model file",
         "The model is saved at the end, at checkpoints, and when the command is interrupted (Ctrl-C, SIGTERM).\n"
-        "After any interruption, a power cut included, the same command with --resume goes on at the right\n"
-        "row: every row is learned exactly once, and the model is the same as without the interruption.\n"
-        "--resume also learns what a file has grown by.\n\n" + FORMATS + "\n\n" + COLUMNS,
+        "After any interruption, even a power cut, the same command with --resume continues at the right row:\n"
+        "each row is learned exactly once, and the model is the same as without the interruption.\n"
+        "--resume also learns the rows that were added to a file since.\n\n" + FORMATS + "\n\n" + COLUMNS,
         "  bspforest learn flights.csv --target delay --model delay.bsp\n"
         "  bspforest learn flights.csv --target delay --model delay.bsp --resume\n"
         "  bspforest learn february.csv --target delay --model delay.bsp --append\n"
@@ -144,10 +135,10 @@ def _add_learn(commands) -> argparse.ArgumentParser:
     existing.add_argument(
         "--resume",
         action="store_true",
-        help="go on in the same DATA where the model left off; begin if there is no model",
+        help="continue in the same DATA after the last row learned; start anew if there is no model",
     )
-    existing.add_argument("--append", action="store_true", help="go on with other DATA, from its first row")
-    existing.add_argument("--overwrite", action="store_true", help="begin anew, and replace the model")
+    existing.add_argument("--append", action="store_true", help="continue with other DATA, from its first row")
+    existing.add_argument("--overwrite", action="store_true", help="start anew, and replace the model")
     group = parser.add_argument_group("checkpoints")
     group.add_argument("--checkpoint-rows", type=count, metavar="N", help="save every N rows")
     group.add_argument(
@@ -157,10 +148,10 @@ def _add_learn(commands) -> argparse.ArgumentParser:
         help="save every S seconds (default: 60, unless --checkpoint-rows)",
     )
     group.add_argument("--chunk-rows", type=count, metavar="N", help="rows learned at a time (default: 1000)")
-    add_progress(parser)
-    add_columns(parser)
-    add_forest(parser)
-    add_reading(parser)
+    _add_progress(parser)
+    add_column_arguments(parser)
+    add_forest_arguments(parser)
+    add_reading_arguments(parser)
     return parser
 
 
@@ -170,8 +161,8 @@ def _add_predict(commands) -> argparse.ArgumentParser:
         "predict",
         "FILE DATA [-o OUT] [options]",
         "predict the rows of a stream with a saved model",
-        "One row out for each row in, in order. The columns must be those the model was learned from; the\n"
-        "target may be there or not.\n\n" + FORMATS,
+        "Writes one prediction per row, in order. The columns must be those the model was learned from; the\n"
+        "target may be missing.\n\n" + FORMATS,
         "  bspforest predict delay.bsp new.csv > predictions.csv\n"
         "  bspforest predict delay.bsp new.csv --std --quantiles 0.05,0.95 --keep flight_id -o predictions.parquet\n"
         "  cat new.csv | bspforest predict class.bsp - --proba",
@@ -191,19 +182,19 @@ def _add_predict(commands) -> argparse.ArgumentParser:
         "--quantiles", type=fractions, metavar="Q,...", default=(), help="regression: quantiles, such as 0.05,0.5,0.95"
     )
     parser.add_argument(
-        "--keep", type=names, metavar="COL,...", default=(), help="columns of DATA to put before the predictions"
+        "--keep", type=names, metavar="COL,...", default=(), help="columns of DATA to copy in front of the predictions"
     )
     parser.add_argument(
         "--drop",
         type=names,
         metavar="COL,...",
         default=(),
-        help="columns of DATA that the model does not know, to be ignored",
+        help="columns of DATA that the model does not know, to ignore",
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace OUT if it is there")
+    parser.add_argument("--overwrite", action="store_true", help="replace OUT if it exists")
     parser.add_argument("--jobs", type=int, metavar="N", help="threads (default: 1)")
-    add_progress(parser)
-    add_reading(parser)
+    _add_progress(parser)
+    add_reading_arguments(parser)
     return parser
 
 
@@ -213,22 +204,24 @@ def _add_forget(commands) -> argparse.ArgumentParser:
         "forget",
         "FILE (--ids A,B-C,... | --ids-from FILE) [-o OUT]",
         "remove rows from a model, exactly",
-        "What is left is distributed as if the rows had never been learned. Rows are counted from 0 in the\n"
-        "order in which they were learned; rows that were skipped as malformed do not count.\n\n"
-        "The means that fill gaps are taken anew over the rows left. The encoding stays as it was settled when\n"
-        "learning began: names of categories and classes that only forgotten rows had are still in the file.\n"
-        "So are the means with which gaps in other rows were filled, and a checksum of all rows, for --resume.",
+        "The remaining model is distributed as if the rows had never been learned. Rows are counted from 0 in\n"
+        "the order in which they were learned, without malformed rows that were skipped.\n\n"
+        "The means that replace missing numbers are recomputed from the remaining rows. The encoding does not\n"
+        "change: names of categories and classes that only forgotten rows had stay in the file. So do the means\n"
+        "that replaced missing numbers in other rows, and a checksum of all rows, which --resume needs.",
         "  bspforest forget delay.bsp --ids 3,17,100-199\n"
         "  bspforest forget delay.bsp --ids-from rows.txt -o smaller.bsp",
     )
     parser.add_argument("model", type=Path, metavar="FILE", help="the model, changed in place unless -o is given")
     given = parser.add_mutually_exclusive_group(required=True)
     given.add_argument("--ids", metavar="A,B-C,...", help="rows, and ranges of rows (both ends included)")
-    given.add_argument("--ids-from", metavar="FILE", help='a file with one such entry a line; "-" is standard input')
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="OUT", help="write the new model here, and leave FILE alone"
+    given.add_argument(
+        "--ids-from", metavar="FILE", help='a file with one row or range per line; "-" is standard input'
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace OUT if it is there")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="OUT", help="write the new model here, and do not change FILE"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace OUT if it exists")
     return parser
 
 
@@ -237,12 +230,12 @@ def _add_info(commands) -> argparse.ArgumentParser:
         commands,
         "info",
         "FILE [--json]",
-        "say what a model file holds",
-        "Only the head of the file is read.",
+        "show what a model file holds",
+        "Only the header of the file is read.",
         "  bspforest info delay.bsp\n  bspforest info delay.bsp --json | jq .rows",
     )
     parser.add_argument("model", type=Path, metavar="FILE", help="the model")
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
 
@@ -251,9 +244,9 @@ def _add_plot(commands) -> argparse.ArgumentParser:
         commands,
         "plot",
         "FILE --dims A B -o OUT [--at NAME=X ...]",
-        "draw what a model predicts over two of its features",
-        "The prediction, and beside it how sure the model is. All other features are held at their medians,\n"
-        "or at values given.",
+        "draw the predictions of a model over two of its features",
+        "Draws the prediction, and beside it how certain it is. All other features are fixed at their medians,\n"
+        "or at the values given.",
         "  bspforest plot delay.bsp --dims distance dep_time -o delay.png\n"
         "  bspforest plot delay.bsp --dims distance dep_time --at month=7 --at carrier=AA=1 -o july.png",
     )
@@ -269,7 +262,7 @@ def _add_plot(commands) -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME=X",
-        help="hold another feature at X; may be given several times",
+        help="fix another feature at X; can be given several times",
     )
     return parser
 
@@ -279,9 +272,18 @@ def _add_compile(commands) -> argparse.ArgumentParser:
         commands,
         "compile",
         "",
-        "compile the kernels, so that nothing has to wait for it later",
-        "Once on a machine, in one process a core, four at most. Otherwise each kernel is compiled when it is\n"
-        "first used. To do it when a container's image is built, set NUMBA_CACHE_DIR there and where it runs to a\n"
-        "folder that its user can write to. Kernels are compiled for the kind of processor that is found.",
+        "compile the kernels ahead of their first use",
+        "Needed once on a machine; takes one process per core, at most four. Otherwise each kernel is compiled\n"
+        "when it is first used. To compile while building a container image, set NUMBA_CACHE_DIR, both in the\n"
+        "build and in the container, to a folder that its user can write to. Kernels are compiled for the\n"
+        "processor of the machine that compiles them.",
         "  bspforest compile",
+    )
+
+
+def _add_progress(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--progress",
+        action=argparse.BooleanOptionalAction,
+        help="show progress on standard error (default: only on a terminal)",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from .errors import CommandError, NoMatplotlib, UsageError
+from .errors import CommandError, NoMatplotlibError, UsageError
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#666666")
 
@@ -21,7 +21,7 @@ def use_matplotlib() -> None:
     try:
         import matplotlib
     except ImportError as error:
-        raise NoMatplotlib(error) from None
+        raise NoMatplotlibError(error) from None
     matplotlib.use("Agg")
 
 

@@ -227,8 +227,8 @@ def test_resume_learns_what_a_file_has_grown_by(numbers, run, tmp_path):
     assert run(*command)[0] == 0
     growing.write_text("".join(lines))
     code, out, _ = run(*command)
-    assert code == 0 and "Going on after 300 rows" in out and "300 rows learned" in out
-    assert "Nothing new" in run(*command)[1]
+    assert code == 0 and "Continuing after 300 rows" in out and "300 rows learned" in out
+    assert "No new rows" in run(*command)[1]
     whole = tmp_path / "whole.bsp"
     run("learn", numbers[0], "--target", "y", "--model", whole, "--trees", 5, "--chunk-rows", 100)
     same_forest(bspforest.load(model), bspforest.load(whole))
@@ -238,7 +238,7 @@ def test_resume_learns_what_a_file_has_grown_by(numbers, run, tmp_path):
     assert code == 1 and "not those that were learned" in err
     other.write_text("".join(lines[:100]))
     code, _, err = run("learn", other, "--target", "y", "--model", model, "--resume")
-    assert code == 1 and "has 99 rows, and 600 are learned" in err
+    assert code == 1 and "has 99 rows, but 600 were learned already" in err
     for extra, named in ((("--trees", 6), "--trees 5"), (("--drop", "a"), "--drop"), (("--text", "a"), "--text a")):
         code, _, err = run("learn", growing, "--target", "y", "--model", model, "--resume", *extra)
         assert code == 2 and named in err
@@ -256,7 +256,7 @@ def test_append_learns_other_data_once(numbers, run, tmp_path):
     for path in (first, second):
         code, _, err = run("learn", path, *options, "--append")
         assert code == 2 and "300 rows of it already" in err
-    assert "Nothing new" in run("learn", second, *options, "--resume")[1]
+    assert "No new rows" in run("learn", second, *options, "--resume")[1]
     whole = tmp_path / "whole.bsp"
     run("learn", numbers[0], *options[:2], "--model", whole, *options[4:])
     same_forest(bspforest.load(model), bspforest.load(whole))

@@ -53,7 +53,7 @@ def test_a_file_to_be_overwritten_is_not_taken_for_what_was_saved(before, model,
     code, _, err = run("learn", data, "--target", "y", "--model", model, "--overwrite", "--trees", 2, "--number", "a")
     assert code == 1
     assert err == (
-        f"bspforest: Nothing is saved: {model} is as it was.\n"
+        f"bspforest: Nothing was saved: {model} is unchanged.\n"
         f"bspforest: {data}, line 2: 'x' in column 'a' is not a number (--on-error skip leaves such rows out)\n"
     )
     assert model.read_bytes() == content
@@ -64,13 +64,13 @@ def test_what_is_saved_is_said_of_the_right_data(model, run, tmp_path, monkeypat
     monkeypatch.setattr("bspforest.cli.data.csv_source.BLOCK", 100)
     data = write_rows(tmp_path / "bad.csv", BAD)
     code, _, err = run("learn", data, "--target", "y", "--model", model, "--append")
-    assert code == 1 and err.startswith(f"bspforest: Nothing is saved: {model} is as it was.\n")
+    assert code == 1 and err.startswith(f"bspforest: Nothing was saved: {model} is unchanged.\n")
     data = write_rows(tmp_path / "good.csv", [*GOOD, *GOOD[:20], *BAD])
     code, _, err = run("learn", data, "--target", "y", "--model", model, "--resume")
     assert code == 1 and err.startswith(f"bspforest: 50 rows of {data} are learned and saved in {model}; --resume")
     new = tmp_path / "new.bsp"
     code, _, err = run("learn", write_rows(data, BAD), "--target", "y", "--model", new, "--number", "a")
-    assert code == 1 and err.startswith("bspforest: Nothing is saved: no model is written.\n") and not new.exists()
+    assert code == 1 and err.startswith("bspforest: Nothing was saved: there is no model file.\n") and not new.exists()
 
 
 def test_any_failure_says_what_is_saved(run, tmp_path):
@@ -94,7 +94,7 @@ def test_a_model_that_cannot_be_saved(run, tmp_path, monkeypatch):
     monkeypatch.setattr("bspforest.persistence.header.LARGEST_HEADER", 1_000)
     data = write_rows(tmp_path / "d.csv", GOOD)
     code, _, err = run("learn", data, "--target", "y", "--model", tmp_path / "m.bsp", "--trees", 2)
-    assert code == 1 and "Nothing is saved: no model is written" in err
+    assert code == 1 and "Nothing was saved: there is no model file" in err
     assert re.search(r"the model could not be saved: .* at most 1,000 can be held", err)
 
 
@@ -173,8 +173,8 @@ def test_rows_forgotten_meanwhile_do_not_come_back(run, tmp_path, monkeypatch):
         while_it_learns(patch, forget)
         code, _, err = run("learn", more, *options, "--append")
     assert code == 1 and err == (
-        f"bspforest: {model} was changed by another program meanwhile, and is left as it is: what was learned since the last "
-        "save is not in it\n"
+        f"bspforest: {model} was changed by another program meanwhile, and is left unchanged: the rows learned since the last "
+        "save are not in it\n"
     )
     assert bspforest.load(model).n_samples_ == 48
     assert run("learn", more, *options, "--append")[0] == 0
@@ -205,7 +205,7 @@ def test_a_new_file_under_an_old_name_can_be_appended(run, tmp_path, monkeypatch
     (tmp_path / "below").mkdir()
     monkeypatch.chdir(tmp_path / "below")
     code, _, err = run("learn", "../today.csv", *options, "--append")
-    assert code == 2 and "has learned 50 rows of it already; --resume goes on after them" in err
+    assert code == 2 and "has learned 50 rows of it already; --resume continues after them" in err
     write_rows(data, GOOD[::-1])
     code, _, err = run("learn", data, *options, "--resume")
     assert code == 1 and "--append adds other data" in err
@@ -224,7 +224,10 @@ def test_a_last_line_that_was_half_written(run, tmp_path):
     assert run("learn", data, *options, "--trees", 2)[0] == 0
     write_rows(data, GOOD)
     code, _, err = run("learn", data, *options, "--resume")
-    assert code == 1 and "its first 20 are; if it was changed since, or its last line was half written then" in err
+    assert (
+        code == 1
+        and "its first 20 rows are; if the file was changed since, or its last line was incomplete then" in err
+    )
     code, _, err = run("learn", data, *options, "--append")
     assert code == 2 and "has learned 50 rows of it already" in err
 
@@ -280,7 +283,7 @@ def test_the_same_options_go_on(run, tmp_path):
     options = ("--text", "a,y", "--drop", "b", "--number", "b")
     assert run(*command, *options)[0] == 0
     code, out, _ = run(*command, *options)
-    assert code == 0 and "Nothing new" in out
+    assert code == 0 and "No new rows" in out
     code, _, err = run(*command, "--number", "a")
     assert code == 2 and "with 'a' as text" in err
 
@@ -302,7 +305,7 @@ def test_forgotten_rows_are_not_in_the_means(run, tmp_path):
     for column, other in zip(left, expected, strict=True):
         assert column == {**other, "mean": pytest.approx(other["mean"], rel=1e-12)}
     code, out, _ = run("learn", write_rows(data, rows + odd), *options[:2], "--model", model, "--resume")
-    assert code == 0 and "Nothing new" in out
+    assert code == 0 and "No new rows" in out
     X = np.arange(40.0).reshape(20, 2)  # a model without notes has nothing to take anew
     BSPForestRegressor(2, random_state=0).fit(X, X[:, 0]).save(tmp_path / "python.bsp")
     assert run("forget", tmp_path / "python.bsp", "--ids", "3")[0] == 0

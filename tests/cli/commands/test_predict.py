@@ -61,7 +61,7 @@ def test_no_rows(models, run, tmp_path):
 def test_columns_that_would_share_a_name(which, asked, name, models, run, tmp_path):
     """Refused before DATA is opened: there is none."""
     code, _, err = run("predict", models[which], tmp_path / "no.csv", *asked)
-    assert code == 2 and f"two columns of the output would be called {name!r}" in err
+    assert code == 2 and f"two columns of the output would be named {name!r}" in err
 
 
 def test_columns_of_that_name_may_be_kept_if_nothing_collides(models, run, tmp_path):

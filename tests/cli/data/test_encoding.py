@@ -108,7 +108,7 @@ def test_prediction_leaves_the_means_alone():
 
 def test_means_are_taken_anew_over_the_rows_left(monkeypatch):
     """As if the others had never been learned; only gaps without a column that says so count as numbers."""
-    monkeypatch.setattr("bspforest.cli.data.encoding.BLOCK", 30)
+    monkeypatch.setattr("bspforest.cli.data.encoding.BLOCK_ROWS", 30)
     table = make_table(200, 3)
     encoder = Encoder.fit(part(table, 0, 50), KINDS)
     X = encode(encoder, table, [0, 100, 200])

@@ -48,10 +48,10 @@ def read_all(source, kinds, n_sample=0):
     if n_sample:
         source.sample(n_sample)
     rows, rejected = [], []
-    for part in source.read(kinds):
-        rejected += part.rejected
-        values = [part.columns[name].to_pylist() for name in kinds]
-        rows += [(part.where(i), *entries) for i, entries in enumerate(zip(*values, strict=True))]
+    for block in source.read(kinds):
+        rejected += [(str(location), reason) for location, reason in block.rejected]
+        values = [block.columns[name].to_pylist() for name in kinds]
+        rows += [(str(block.locate(i)), *entries) for i, entries in enumerate(zip(*values, strict=True))]
     return rows, rejected
 
 
@@ -297,8 +297,8 @@ def test_memory_does_not_grow_with_the_data():
     rows, most = 0, 0
     tracemalloc.start()
     try:
-        for part in source.read({"x": "number", "t": "text", "y": "number"}):
-            rows += part.n_rows
+        for block in source.read({"x": "number", "t": "text", "y": "number"}):
+            rows += block.n_rows
             most = max(most, pa.total_allocated_bytes())
         _, peak = tracemalloc.get_traced_memory()
     finally:

@@ -1,4 +1,4 @@
-"""``bspforest compile``: all kernels into numba's cache, before anybody waits for them."""
+"""``bspforest compile``: compile all kernels into numba's cache."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..progress import compile_kernels
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run the command and return its exit code."""
     begun = time.perf_counter()
     n = compile_kernels()
     if n:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...datasets import make_friedman
 from ...engine.progress import Progress
-from ..errors import NoMatplotlib, UsageError
+from ..errors import NoMatplotlibError, UsageError
 from ..evaluation.baselines import ForestModel, make_baseline
 from ..evaluation.runner import Runner
 from ..formatting import format_table
@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     curves = {runner.name: runner.scores.curve for runner in runners}
     try:
         draw_curves(curves, "RMSE", window, "Predict, then learn", options.output, floor=(NOISE, "noise"))
-    except NoMatplotlib as error:  # the table is useful without it
+    except NoMatplotlibError as error:  # the table is useful without it
         print(f"No picture: {error}")
     else:
         print(f"Picture: {options.output}")

@@ -13,32 +13,34 @@ from typing import Any
 
 from ... import __version__
 from ...persistence.atomic_file import replacing, write_all
-from ..data.stream import Stream, start_stream
+from ..data.stream import Stream
+from ..data.stream_setup import open_new_stream
+from ..data_arguments import make_data_options
 from ..errors import CommandError, UsageError
 from ..evaluation.baselines import ForestModel, make_baseline
 from ..evaluation.runner import Runner
-from ..forest_arguments import data_options, make_parameters
+from ..forest_arguments import make_parameters
 from ..formatting import draw_bars, format_number, format_table
 from ..pictures import check_picture, draw_curves
 from ..progress import RowProgress, compile_kernels
 
 
 def _check_outputs(options: argparse.Namespace) -> None:
-    """Errors about files that are written at the end, before anything is read."""
+    """Refuse output files that could not be written at the end, before any data is read."""
     if options.plot:
         check_picture(options.plot, "--plot")
     if options.json and options.json != "-" and not Path(options.json).absolute().parent.is_dir():
         raise UsageError(f"--json {options.json}: there is no folder {Path(options.json).parent}")
     for option, path in (("--json", options.json), ("--plot", options.plot)):
         if path and os.path.exists(path) and os.path.exists(options.data) and os.path.samefile(path, options.data):
-            raise UsageError(f"{option} {path}: this is the data, which would be overwritten")
+            raise UsageError(f"{option} {path}: this is DATA itself, which would be overwritten")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run the command and return its exit code."""
     _check_outputs(options)
     parameters = make_parameters(options)
-    stream, notes = start_stream(data_options(options), options.target, options.task, options.classes)
+    stream, notes = open_new_stream(make_data_options(options), options.target, options.task, options.classes)
     target = stream.target
     assert target is not None
     n_classes = len(target.classes or [])
@@ -61,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
             raise KeyboardInterrupt
         raise CommandError(
             f"{stream.source.name} has {stream.n_rows} rows, all in the first chunk, which is only learned: "
-            "choose a smaller --chunk-rows"
+            "use a smaller --chunk-rows"
         )
     if to_table:
         print("\n".join(_describe(stream, runners, seconds, options)))
@@ -101,7 +103,7 @@ def _run_stream(stream: Stream, runners: list[Runner], options: argparse.Namespa
 
 
 def _describe(stream: Stream, runners: list[Runner], seconds: float, options: argparse.Namespace) -> list[str]:
-    """The table, and a curve for each model."""
+    """Return the lines of the table and of the curves."""
     first = runners[0].scores
     window = min(options.score_window, first.n_rows)
     skipped = f", {stream.n_skipped:,} malformed rows skipped" if stream.n_skipped else ""
@@ -111,7 +113,7 @@ def _describe(stream: Stream, runners: list[Runner], seconds: float, options: ar
         "",
     ]
     header = ["", *first.columns, *first.columns, "seconds"]
-    # Above the first score of each group, so that it stands at the group's left.
+    # Headings of the groups of columns, each above its first column.
     rows = [["", "all rows", "", "", f"last {window:,}", "", "", ""], header]
     for runner in runners:
         scores = [*runner.scores.overall().values(), *runner.scores.recent().values()]
@@ -172,7 +174,7 @@ def _write_json(content: dict[str, Any], where: str) -> None:
         print(text)
     else:
         path = Path(where)
-        if path.exists() and not path.is_file():  # /dev/stderr, a named pipe
+        if path.exists() and not path.is_file():  # such as /dev/stderr or a named pipe
             path.write_text(text + "\n", encoding="utf-8")
             return
         with replacing(path, overwrite=True) as fd:

@@ -1,4 +1,4 @@
-"""``bspforest predict``: predictions of a saved model for the rows of a stream, as CSV or Parquet."""
+"""``bspforest predict``: predict the rows of a stream with a saved model, as CSV or Parquet."""
 
 from __future__ import annotations
 
@@ -17,34 +17,37 @@ from ...persistence.atomic_file import replacing
 from ..data.arrow import pa, pa_csv, pq
 from ..data.column_kinds import TEXT, TYPES
 from ..data.encoding import Encoder
-from ..data.stream import continue_stream
+from ..data.stream_setup import open_known_stream
 from ..data.target import Target
+from ..data_arguments import make_data_options
 from ..errors import UsageError
-from ..forest_arguments import check_jobs, data_options
+from ..forest_arguments import check_jobs
 from ..model.record import load_model
 from ..progress import RowProgress
 
-CHUNK = 4_096
+CHUNK_ROWS = 4_096
 PREDICTION = "prediction"
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run the command and return its exit code."""
     check_jobs(options)
     _check_output(options)
     to_file = options.output != "-"
     forest, record = load_model(options.model)
     encoder, target = record.make_encoder(), record.make_target()
-    _check_asked(options, target.task)
+    _check_task(options, target.task)
     schema = _make_schema(encoder, target, options)
     forest.set_params(n_jobs=options.jobs)
-    stream = continue_stream(data_options(options), encoder, None, (*record.dropped, target.name), keep=options.keep)
+    stream = open_known_stream(
+        make_data_options(options), encoder, None, ignored=(*record.dropped, target.name), keep=options.keep
+    )
     progress = RowProgress(
         options.progress if to_file or options.progress is not None or not sys.stdout.isatty() else False
     )
     with _open_output(options) as out:
         try:
-            while (chunk := stream.next(CHUNK, learn=False)) is not None:
+            while (chunk := stream.next(CHUNK_ROWS, learn=False)) is not None:
                 columns = [*chunk.kept.values(), *_predict(forest, target, chunk.X, options)]
                 out.write(pa.table(columns, schema=schema))
                 progress.show(stream.n_rows, stream.source.share_read)
@@ -60,28 +63,30 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check_output(options: argparse.Namespace) -> None:
-    """Errors about the file to write, before anything is read."""
+    """Refuse an output file that could not be written, before any data is read."""
     path = Path(options.output)
     if options.output == "-":
         return
     if path.exists() and not path.is_file():
         raise UsageError(f"-o {path} is no file to be replaced; - is standard output")
     if path.exists() and not options.overwrite:
-        raise UsageError(f"{path} is there already: --overwrite replaces it")
+        raise UsageError(f"{path} exists already: --overwrite replaces it")
     if not path.absolute().parent.is_dir():
         raise UsageError(f"-o {path}: there is no folder {path.parent}")
 
 
-def _check_asked(options: argparse.Namespace, task: str) -> None:
-    """An error for what the model cannot give."""
+def _check_task(options: argparse.Namespace, task: str) -> None:
+    """Refuse options that are not for the task of the model."""
     if task == "regression" and options.proba:
-        raise UsageError(f"--proba goes with classification, and {options.model} predicts numbers: --std, --quantiles")
+        raise UsageError(
+            f"--proba is for classification, but {options.model} predicts numbers: use --std or --quantiles"
+        )
     if task == "classification" and (options.std or options.quantiles):
-        raise UsageError(f"--std and --quantiles go with regression, and {options.model} predicts classes: --proba")
+        raise UsageError(f"--std and --quantiles are for regression, but {options.model} predicts classes: use --proba")
 
 
 def _make_schema(encoder: Encoder, target: Target, options: argparse.Namespace) -> pa.Schema:
-    """The columns of the output: those kept, then those of `_predict`."""
+    """Return the columns of the output: those kept, then those of `_predict`."""
     fields = [(name, TYPES[encoder.kinds.get(name, TEXT)]) for name in options.keep]
     fields.append((PREDICTION, pa.float64() if target.classes is None else TYPES[target.kind]))
     fields += [(f"p({label})", pa.float64()) for label in target.classes or () if options.proba]
@@ -90,15 +95,15 @@ def _make_schema(encoder: Encoder, target: Target, options: argparse.Namespace) 
     names = [name for name, _ in fields]
     for name in names:
         if names.count(name) > 1:
-            raise UsageError(f"two columns of the output would be called {name!r}: see --keep and --quantiles")
+            raise UsageError(f"two columns of the output would be named {name!r}: see --keep and --quantiles")
     return pa.schema(fields)
 
 
 def _predict(forest: Any, target: Target, X: np.ndarray, options: argparse.Namespace) -> list[np.ndarray]:
-    """What is asked for, in the order of `_make_schema`."""
+    """Return the columns of predictions, in the order of `_make_schema`."""
     if target.classes is not None:
-        shares = forest.predict_proba(X)
-        return [target.names[shares.argmax(axis=1)], *(shares.T if options.proba else ())]
+        probabilities = forest.predict_proba(X)
+        return [target.names[probabilities.argmax(axis=1)], *(probabilities.T if options.proba else ())]
     columns = [*forest.predict(X, return_std=True)] if options.std else [forest.predict(X)]
     if options.quantiles:
         columns += [*forest.predict_quantiles(X, list(options.quantiles)).T]
@@ -110,7 +115,7 @@ def _predict(forest: Any, target: Target, X: np.ndarray, options: argparse.Names
 
 
 class Output(Protocol):
-    """Takes tables with the same columns."""
+    """Where predictions are written, as tables with the same columns."""
 
     def write(self, table: pa.Table) -> None: ...
 
@@ -118,17 +123,17 @@ class Output(Protocol):
 class _CsvOutput:
     def __init__(self, stream: Any) -> None:
         self._stream = stream
-        self._begun = False
+        self._has_header = False
 
     def write(self, table: pa.Table) -> None:
-        if not self._begun:  # pyarrow would put all names in quotes
+        if not self._has_header:  # pyarrow would quote all names
             header = io.StringIO()
             csv.writer(header, lineterminator="\n").writerow(table.column_names)
             self._stream.write(header.getvalue().encode())
-            self._begun = True
+            self._has_header = True
         try:
             self._stream.write(_format(table, "none"))
-        except pa.ArrowInvalid:  # some text holds a comma, a quote or a line end; pyarrow then quotes all text
+        except pa.ArrowInvalid:  # some text contains a comma, a quote or a line end: pyarrow then quotes all text
             self._stream.write(_format(table, "needed"))
         self._stream.flush()
 
@@ -156,7 +161,7 @@ class _ParquetOutput:
 
 @contextmanager
 def _open_output(options: argparse.Namespace) -> Iterator[Output]:
-    """Where predictions go. A file appears under its name when it is complete, and not at all after an error."""
+    """Open the output. A file appears under its name when it is complete, and not at all after an error."""
     if options.output == "-":
         yield _CsvOutput(sys.stdout.buffer)
         return

@@ -1,4 +1,4 @@
-"""The only place where pyarrow is imported."""
+"""Import pyarrow, which is optional, in one place."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ try:
 except ImportError as error:
     raise CommandError(f"reading data needs pyarrow ({error}): pip install 'bspforest[cli]'") from None
 
-# While pyarrow parses, it puts handlers of its own in the place of Python's, and about one SIGTERM or Ctrl-C in forty that
-# comes meanwhile is lost (pyarrow 26). A block is parsed in milliseconds, so Python's own handlers can wait for it.
+# While pyarrow parses, it replaces Python's signal handlers by its own, and about one SIGTERM or Ctrl-C in forty that
+# arrives meanwhile is lost (pyarrow 26). A block is parsed in milliseconds, so Python's own handlers can wait for it.
 pa.enable_signal_handlers(False)
 
 __all__ = ["pa", "pa_csv", "pc", "pq"]

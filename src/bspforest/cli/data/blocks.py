@@ -1,83 +1,112 @@
-"""What every source gives: the next rows of the data, each column of one type, and the rows that did not fit."""
+"""Blocks of rows, as every source yields them: columns of one type each, and the rows that did not fit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from .arrow import pa, pc
 from .column_kinds import convert
 
-Rejected = tuple[str, str]  # where a row stands, and why it is left out
+DESCRIPTIONS = {
+    "number": "a number",
+    "integer": "a whole number",
+    "boolean": "a boolean",
+    "text": "text in UTF-8",
+    "date": "a date",
+}
+
+
+class Location(NamedTuple):
+    """Where a row is in the data: a line of a text file, or a row of a table, counted from 1."""
+
+    unit: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.unit} {self.number}"
+
+
+class RejectedRow(NamedTuple):
+    """A row that cannot be used, and why."""
+
+    location: Location
+    reason: str
 
 
 @dataclass
-class Part:
-    """Some rows in order, and those between them that are left out."""
+class Block:
+    """Some rows in order, and the rows among them that were rejected.
+
+    ``locate`` returns where the i-th row of the block is in the data.
+    """
 
     columns: dict[str, pa.Array]
     n_rows: int
-    rejected: list[Rejected]
-    where: Callable[[int], str]
+    rejected: list[RejectedRow]
+    locate: Callable[[int], Location]
 
-    def keep(self, good: np.ndarray) -> Part:
-        """The part without the rows that are not good."""
+    def reject(self, i: int, reason: str) -> None:
+        """Report the i-th row as rejected. `keep` removes it."""
+        self.rejected.append(RejectedRow(self.locate(i), reason))
+
+    def keep(self, good: np.ndarray) -> Block:
+        """Return the block with the rows where ``good`` is True."""
         kept = np.flatnonzero(good)
         mask = pa.array(good)
         columns = {name: values.filter(mask) for name, values in self.columns.items()}
-        return Part(columns, len(kept), self.rejected, lambda i: self.where(int(kept[i])))
+        return Block(columns, len(kept), self.rejected, lambda i: self.locate(int(kept[i])))
 
 
 class Source(Protocol):
-    """Data read once, from beginning to end, in blocks."""
+    """Data that is read once, from beginning to end, in blocks."""
 
     name: str
     columns: list[str]
 
     def sample(self, n: int, drop: Sequence[str] = ()) -> tuple[dict[str, str], dict[str, pa.Array]]:
-        """The kind of each column in the first n rows (or a few more), and these rows as they were read. Columns to
-        ``drop`` may hold anything.
+        """Return the kind of each column in the first n rows (or a few more), and these rows as they were read.
+
+        Columns to ``drop`` are not looked at.
         """
 
-    def read(self, kinds: dict[str, str]) -> Iterator[Part]:
-        """All rows, from the first; the columns wanted, as these kinds."""
+    def read(self, kinds: dict[str, str]) -> Iterator[Block]:
+        """Yield all rows from the first, with the columns in ``kinds`` converted to their kinds."""
 
     @property
     def share_read(self) -> float | None:
-        """How much of the data has been read, from 0 to 1; None if nobody knows."""
+        """Return the fraction of the data that has been read, or None if it is not known."""
 
 
-def make_part(
-    raw: dict[str, pa.Array], kinds: dict[str, str], where: Callable[[int], str], rejected: list[Rejected]
-) -> Part:
-    """Convert columns to their kinds; rows with a bad value are left out."""
+def make_block(
+    raw: dict[str, pa.Array],
+    kinds: dict[str, str],
+    locate: Callable[[int], Location],
+    rejected: list[RejectedRow],
+) -> Block:
+    """Convert columns to their kinds, and reject the rows with a value that is not of its column's kind."""
     columns, faults = {}, []
     for name, kind in kinds.items():
         columns[name], bad = convert(raw[name], kind)
         if bad is not None and pc.any(bad).as_py():
             faults.append((name, kind, bad.to_numpy(zero_copy_only=False)))
     n = len(next(iter(columns.values()))) if columns else 0
-    part = Part(columns, n, rejected, where)
+    block = Block(columns, n, rejected, locate)
     if not faults:
-        return part
+        return block
     good = np.ones(n, dtype=bool)
     for name, kind, bad in faults:
-        for i in np.flatnonzero(bad & good):
-            shown = raw[name][int(i)].as_py()
-            part.rejected.append((where(int(i)), f"{shown!r} in column {name!r} is not {_a(kind)}"))
+        for i in map(int, np.flatnonzero(bad & good)):
+            block.reject(i, f"{raw[name][i].as_py()!r} in column {name!r} is not {DESCRIPTIONS[kind]}")
         good &= ~bad
-    return part.keep(good)
-
-
-def _a(kind: str) -> str:
-    return {"integer": "a whole number", "text": "text in UTF-8"}.get(kind, f"a {kind}")
+    return block.keep(good)
 
 
 def as_array(values: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """One array of what pyarrow gives in chunks."""
+    """Return a chunked array as one array."""
     if isinstance(values, pa.Array):
         return values
     return values.chunk(0) if values.num_chunks == 1 else pa.concat_arrays(values.chunks or [pa.array([], values.type)])

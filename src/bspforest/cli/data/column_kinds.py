@@ -1,7 +1,7 @@
-"""What a column holds: numbers, booleans or text; and how its values become one type.
+"""Kinds of columns (numbers, booleans, text), and conversion of values to the kind of their column.
 
-A column's kind is settled on the first rows of the data. Later values that are not of this kind are *bad*: the row they
-stand in is reported, or skipped.
+The kind of a column is determined from the first rows of the data. Later values that are not of this kind are *bad*:
+their row is reported, or skipped.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ NUMBER, INTEGER, BOOLEAN, TEXT, DATE = "number", "integer", "boolean", "text", "
 
 TYPES = {NUMBER: pa.float64(), INTEGER: pa.int64(), BOOLEAN: pa.bool_(), TEXT: pa.string()}
 
-# What stands for a missing number in text files: what pandas and pyarrow take for one, and "?" as in the UCI archive.
+# Missing numbers in text files: the markers that pandas and pyarrow know, and "?" as in the UCI archive.
 MISSING = ["", "?", "NA", "N/A", "n/a", "#N/A", "#NA", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL", "null", "None"]
 TRUE, FALSE = ["true", "True", "TRUE", "1"], ["false", "False", "FALSE", "0"]
 
@@ -29,12 +29,12 @@ def _is_missing(text: pa.Array) -> pa.Array:
     return pc.or_(pc.is_null(text), pc.is_in(text, value_set=pa.array(MISSING)))
 
 
-# A column of text in which more than this share are numbers is one of numbers with mistakes.
+# If more than this fraction of a text column are numbers, it is taken for a column of numbers with mistakes.
 NEARLY_ALL = 0.95
 
 
 def kind_of_text(values: pa.Array) -> str:
-    """The narrowest kind that the values of a text file's column fit; numbers if there are none.
+    """Return the narrowest kind that fits all values of a text file's column; number if there are none.
 
     >>> kind_of_text(pa.array(["1", "", "2.5"])), kind_of_text(pa.array(["1", "2"])), kind_of_text(pa.array(["1", "b"]))
     ('number', 'integer', 'text')
@@ -52,28 +52,28 @@ def kind_of_text(values: pa.Array) -> str:
     return NUMBER if numbers > NEARLY_ALL * len(values) else TEXT
 
 
-def kind_of_type(name: str, kind: pa.DataType) -> str:
-    """The kind of a column that has a type already."""
+def kind_of_type(name: str, arrow_type: pa.DataType) -> str:
+    """Return the kind of a column that has an Arrow type."""
     t = pa.types
-    if t.is_dictionary(kind):
-        return kind_of_type(name, kind.value_type)
-    if t.is_integer(kind):
+    if t.is_dictionary(arrow_type):
+        return kind_of_type(name, arrow_type.value_type)
+    if t.is_integer(arrow_type):
         return INTEGER
-    if t.is_floating(kind) or t.is_decimal(kind) or t.is_null(kind):
+    if t.is_floating(arrow_type) or t.is_decimal(arrow_type) or t.is_null(arrow_type):
         return NUMBER
-    if t.is_boolean(kind):
+    if t.is_boolean(arrow_type):
         return BOOLEAN
-    if t.is_string(kind) or t.is_large_string(kind) or t.is_string_view(kind):
+    if _is_text(arrow_type):
         return TEXT
-    if t.is_temporal(kind):
+    if t.is_temporal(arrow_type):
         return DATE
     raise CommandError(
-        f"column {name!r} holds {kind}, which is neither numbers, booleans nor text: leave it out with --drop {name}"
+        f"column {name!r} holds {arrow_type}, not numbers, booleans or text: leave it out with --drop {name}"
     )
 
 
 def convert(values: pa.Array, kind: str) -> tuple[pa.Array, pa.Array | None]:
-    """The values as the type of their kind, and which of them are bad (None: none of them); those become null.
+    """Return the values as the type of their kind, and a mask of bad values (None: no value is bad), which become null.
 
     >>> convert(pa.array(["1", "x", " 2 ", ""]), "number")[0].to_pylist()
     [1.0, None, 2.0, None]
@@ -98,5 +98,5 @@ def convert(values: pa.Array, kind: str) -> tuple[pa.Array, pa.Array | None]:
     return good, pc.and_not(pc.invert(fits), missing)
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+def _is_text(arrow_type: pa.DataType) -> bool:
+    return pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type) or pa.types.is_string_view(arrow_type)

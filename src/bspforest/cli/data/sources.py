@@ -1,4 +1,4 @@
-"""From a path, or ``-``, to a source of rows."""
+"""Open a path, or ``-`` for standard input, as a source of rows."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ..errors import CommandError
 from .arrow import pa
 from .blocks import Source
 from .csv_source import CsvSource
-from .table_sources import open_folder, open_ipc_file, open_ipc_stream, open_npz, open_parquet
+from .table_sources import open_ipc_file, open_ipc_stream, open_npz, open_parquet, open_parquet_folder
 
-# How files begin. A pipe has no name, and names can lie.
+# The first bytes decide about the format: a pipe has no file name, and file names can be wrong.
 _COMPRESSED = {
     b"\x1f\x8b": "gzip",
     b"BZh": "bz2",
@@ -26,7 +26,7 @@ _PARQUET, _IPC_FILE, _IPC_STREAM, _ZIP = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 
 
 def open_source(data: str, *, delimiter: str | None = None, header: bool = True) -> Source:
-    """The rows of DATA: a file, a folder of Parquet files, or ``-`` for standard input."""
+    """Open DATA: a file, a folder of Parquet files, or ``-`` for standard input."""
     if data == "-":
         return _open_stream(sys.stdin.buffer, "standard input", delimiter, header)
     path = Path(data)
@@ -34,7 +34,7 @@ def open_source(data: str, *, delimiter: str | None = None, header: bool = True)
         files = sorted(file for file in path.rglob("*.parquet") if not file.name.startswith(("_", ".")))
         if not files:
             raise CommandError(f"{path} is a folder without Parquet files (*.parquet)")
-        return open_folder(path, files)
+        return open_parquet_folder(path, files)
     stream = path.open("rb")
     start = stream.peek(8)[:8]
     if start.startswith((_PARQUET, _IPC_FILE, _ZIP)):

@@ -1,4 +1,4 @@
-"""Reading Parquet files and folders, Arrow IPC files and streams, and NumPy archives: data that has types already."""
+"""Read typed data: Parquet files and folders, Arrow IPC files and streams, and NumPy archives."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy as np
 
 from ..errors import CommandError
 from .arrow import pa, pc, pq
-from .blocks import Part, make_part
+from .blocks import Block, Location, make_block
 from .column_kinds import kind_of_text, kind_of_type
 
 BATCH = 16_384  # rows
 
 
 class TableSource:
-    """Batches of rows with types. ``total`` is the number of rows, if known in advance."""
+    """A sequence of typed batches. ``total`` is the number of rows, if known in advance."""
 
     def __init__(
         self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, name: str, total: int | None = None
@@ -47,33 +47,35 @@ class TableSource:
         merged = {name: _merge(name, [batch.column(name) for batch in self._held]) for name in names}
         return {name: kind for name, (kind, _) in merged.items()}, {name: v[:n] for name, (_, v) in merged.items()}
 
-    def read(self, kinds: dict[str, str]) -> Iterator[Part]:
+    def read(self, kinds: dict[str, str]) -> Iterator[Block]:
         while self._held:
             yield self._read_batch(self._held.pop(0), kinds)
         for batch in self._batches:
             yield self._read_batch(batch, kinds)
 
-    def _read_batch(self, batch: pa.RecordBatch, kinds: dict[str, str]) -> Part:
+    def _read_batch(self, batch: pa.RecordBatch, kinds: dict[str, str]) -> Block:
         before = self._rows
         self._rows += len(batch)
         raw = {name: batch.column(name) for name in kinds}
-        return make_part(raw, kinds, lambda i: f"row {before + i + 1}", [])
+        return make_block(raw, kinds, lambda i: Location("row", before + i + 1), [])
 
 
 def _merge(name: str, pieces: list[pa.Array]) -> tuple[str, pa.Array]:
-    """The kind of a column, and its pieces as one. The files of a folder may differ in type: the widest is taken.
+    """Return the kind of a column, and its pieces as one array.
+
+    The files of a folder may differ in type: the widest is taken.
 
     >>> kind, values = _merge("x", [pa.array([1, 2]), pa.array([0.5])])
     >>> kind, values.to_pylist()
     ('number', [1.0, 2.0, 0.5])
     """
     for piece in pieces:
-        kind_of_type(name, piece.type)  # an error for what is no column
+        kind_of_type(name, piece.type)  # raises an error for types that no column may have
     pieces = [piece.dictionary_decode() if pa.types.is_dictionary(piece.type) else piece for piece in pieces]
     schemas = [pa.schema([(name, piece.type)]) for piece in pieces]
     try:
         common = pa.unify_schemas(schemas, promote_options="permissive").field(0).type
-    except pa.ArrowTypeError:  # such as numbers and text: then as in a text file
+    except pa.ArrowTypeError:  # such as numbers and text: handle them as in a text file
         values = pa.concat_arrays([pc.cast(piece, pa.string()) for piece in pieces])
         return kind_of_text(values), values
     return kind_of_type(name, common), pa.concat_arrays([pc.cast(piece, common, safe=False) for piece in pieces])
@@ -84,15 +86,15 @@ def _merge(name: str, pieces: list[pa.Array]) -> tuple[str, pa.Array]:
 
 
 def open_parquet(path: Path) -> TableSource:
-    """One Parquet file."""
+    """Open a Parquet file."""
     file = pq.ParquetFile(path)
     return TableSource(
         file.iter_batches(BATCH, use_threads=False), file.schema_arrow, str(path), file.metadata.num_rows
     )
 
 
-def open_folder(path: Path, files: list[Path]) -> TableSource:
-    """All Parquet files of a folder, in the order of their names; ``year=2024`` in a path is a column."""
+def open_parquet_folder(path: Path, files: list[Path]) -> TableSource:
+    """Open all Parquet files of a folder in the order of their names; ``year=2024`` in a path becomes a column."""
     first = _partition_of(path, files[0])
     schema = pq.read_schema(files[0])
     for name, value in first.items():
@@ -113,19 +115,19 @@ def open_folder(path: Path, files: list[Path]) -> TableSource:
 
 
 def _partition_of(folder: Path, file: Path) -> dict[str, pa.Scalar]:
-    """The columns that the path of a file stands for."""
+    """Return the columns that are encoded in the path of a file."""
     pairs = (part.split("=", 1) for part in file.relative_to(folder).parts[:-1] if "=" in part)
     return {name: pa.scalar(int(value) if value.isdecimal() else value) for name, value in pairs}
 
 
 def check_columns(found: list[str], expected: list[str], name: str) -> None:
-    """An error if columns are missing or new."""
+    """Refuse data whose columns are not the expected ones."""
     missing = [column for column in expected if column not in found]
     new = [column for column in found if column not in expected]
     if missing:
         raise CommandError(f"{name} lacks the column {missing[0]!r}; it has {', '.join(found)}")
     if new:
-        raise CommandError(f"{name} has a new column, {new[0]!r}; expected are {', '.join(expected)}")
+        raise CommandError(f"{name} has a new column, {new[0]!r}; expected: {', '.join(expected)}")
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -133,14 +135,14 @@ def check_columns(found: list[str], expected: list[str], name: str) -> None:
 
 
 def open_ipc_file(path: Path) -> TableSource:
-    """An Arrow IPC (Feather) file, read through a memory map."""
+    """Open an Arrow IPC (Feather) file through a memory map."""
     reader = pa.ipc.open_file(pa.memory_map(str(path)))
     batches = (piece for k in range(reader.num_record_batches) for piece in _pieces(reader.get_batch(k)))
     return TableSource(batches, reader.schema, str(path))
 
 
 def open_ipc_stream(stream: BinaryIO, name: str) -> TableSource:
-    """A stream in the Arrow IPC format."""
+    """Open a stream in the Arrow IPC format."""
     reader = pa.ipc.open_stream(stream)
     return TableSource((piece for batch in reader for piece in _pieces(batch)), reader.schema, name)
 
@@ -155,8 +157,10 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def open_npz(path: Path) -> TableSource:
-    """A NumPy archive: ``X`` (rows by columns, named by ``feature_names`` if that is there) and ``y``; else each array
-    of one dimension is a column. Arrays are read as they are needed, unless X is stored by columns.
+    """Open a NumPy archive.
+
+    The columns are those of ``X``, with names from ``feature_names`` if present, and ``y``. Without a two-dimensional
+    ``X``, each one-dimensional array is a column. Arrays are read in batches, unless ``X`` is stored by columns.
     """
     with ExitStack() as stack:
         archive = stack.enter_context(zipfile.ZipFile(path))
@@ -169,7 +173,7 @@ def open_npz(path: Path) -> TableSource:
         else:
             wanted = {name: [name] for name, (shape, _, _) in arrays.items() if len(shape) == 1}
         if not wanted:
-            raise CommandError(f"{path} holds neither an array X of rows by columns nor arrays of one dimension")
+            raise CommandError(f"{path} has neither a two-dimensional array X nor one-dimensional arrays")
         lengths = {name: arrays[name][0][0] for name in wanted}
         total = min(lengths.values())
         if max(lengths.values()) != total:
@@ -190,7 +194,7 @@ def open_npz(path: Path) -> TableSource:
     return TableSource(batches(), schema, str(path), total)
 
 
-Header = tuple[tuple[int, ...], np.dtype, bool]  # shape, type, stored by columns
+Header = tuple[tuple[int, ...], np.dtype, bool]  # shape, type, whether stored by columns
 
 
 def _read_header(member: IO[bytes]) -> Header:
@@ -217,7 +221,7 @@ def _arrow_type(name: str, dtype: np.dtype) -> pa.DataType:
     if dtype.kind == "U":
         return pa.string()
     if dtype.kind not in "biuf":
-        raise CommandError(f"the array {name} holds {dtype}: numbers, booleans or text are expected")
+        raise CommandError(f"the array {name} holds {dtype}, expected numbers, booleans or text")
     return pa.from_numpy_dtype(dtype)
 
 
@@ -230,7 +234,7 @@ def _open_array(
     dtype: np.dtype,
     by_columns: bool,
 ) -> Callable[[int, int], np.ndarray]:
-    """A function that gives rows ``start`` to ``start + n``, to be called in order."""
+    """Return a function that reads rows ``start`` to ``start + n``, to be called in order."""
     if by_columns:
         whole = stack.enter_context(np.load(path, allow_pickle=False))[name]
         return lambda start, n: whole[start : start + n]
@@ -241,7 +245,7 @@ def _open_array(
     def read(start: int, n: int) -> np.ndarray:
         data = member.read(n * width * dtype.itemsize)
         if len(data) < n * width * dtype.itemsize:
-            raise CommandError(f"{path}: the array {name} ends at row {start}, and {shape[0]} rows are expected")
+            raise CommandError(f"{path}: the array {name} ends at row {start}, expected {shape[0]} rows")
         return np.frombuffer(data, dtype).reshape(n, width)
 
     return read

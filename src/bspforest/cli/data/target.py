@@ -1,4 +1,4 @@
-"""The column to predict: the task it stands for, and its values as labels."""
+"""The column to predict: its task, and its values as labels."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..errors import CommandError, UsageError
 from .arrow import pa, pc
 from .column_kinds import BOOLEAN, DATE, INTEGER, NUMBER, TEXT, TYPES, convert
 
-FEW = 20  # different whole numbers in the first rows, up to which they are taken for classes
+FEW = 20  # up to this many different whole numbers in the first rows are taken for classes
 
 
 @dataclass
 class Target:
-    """The target's name and kind, and for classification its classes, sorted."""
+    """Name, kind and task of the target, and for classification its sorted classes."""
 
     name: str
     kind: str
@@ -25,26 +25,26 @@ class Target:
     classes: list[Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """All there is to know, for JSON."""
+        """Return the complete state, for JSON."""
         return {"name": self.name, "kind": self.kind, "task": self.task, "classes": self.classes}
 
     @property
     def names(self) -> np.ndarray:
-        """The classes as an array."""
+        """Return the classes as an array."""
         return np.array(self.classes)
 
     @property
     def has_fractions(self) -> bool:
-        """Whether some class is a number that is not whole: estimators take such labels for those of a regression."""
+        """Return whether some class is not a whole number. scikit-learn takes such labels for those of a regression."""
         return self.kind == NUMBER and any(value % 1 for value in self.classes or ())
 
     @property
     def labels(self) -> np.ndarray:
-        """The classes as the saved forest knows them: as they are, or by their index."""
+        """Return the labels in the saved forest: the classes themselves, or their indices."""
         return np.arange(len(self.names)) if self.has_fractions else self.names
 
     def encode(self, values: pa.Array) -> tuple[np.ndarray, np.ndarray | None]:
-        """Numbers or indices of classes, and which rows are of no use (None: none of them)."""
+        """Return numbers or indices of classes, and a mask of rows without a usable label (None: there are none)."""
         if self.task == "regression":
             numbers = pc.cast(values, pa.float64()).to_numpy(zero_copy_only=False)
             bad = ~np.isfinite(numbers)
@@ -56,22 +56,29 @@ class Target:
         return codes, bad if bad.any() else None
 
     def explain(self, value: Any) -> str:
-        """Why a value is of no use."""
+        """Explain why a value is not a usable label."""
         if value is None or value != value or value == "":
             return f"no value in the target {self.name!r}"
         if isinstance(value, float) and math.isinf(value):
             return f"{value!r} in the target {self.name!r} is not finite"
-        shown = ", ".join(map(str, (self.classes or [])[:8])) + (", ..." if len(self.classes or []) > 8 else "")
-        return f"a new class, {value!r}, in the target {self.name!r}; known are {shown}. --classes names all in advance"
+        return (
+            f"a new class, {value!r}, in the target {self.name!r}; known classes: {self.list_classes()}. "
+            "--classes names all in advance"
+        )
+
+    def list_classes(self, most: int = 8) -> str:
+        """Return the first classes as text."""
+        classes = self.classes or []
+        return ", ".join(map(str, classes[:most])) + (", ..." if len(classes) > most else "")
 
 
 def make_target(name: str, kind: str, first: pa.Array, task: str | None) -> tuple[Target, str]:
-    """The target without its classes, and why this task."""
+    """Return the target, still without its classes, and the reason for its task."""
     if kind == DATE:
-        raise CommandError(f"the target {name!r} holds dates or times: numbers, booleans or text are expected")
+        raise CommandError(f"the target {name!r} holds dates or times, expected numbers, booleans or text")
     if kind in (TEXT, BOOLEAN):
         if task == "regression":
-            raise UsageError(f"--task regression needs a target that holds numbers, and {name!r} holds {kind}")
+            raise UsageError(f"--task regression needs a target of numbers, but {name!r} holds {kind}")
         return Target(name, kind, "classification"), f"{name!r} holds {'text' if kind == TEXT else 'booleans'}"
     values = convert(first, kind)[0]
     distinct = len(pc.drop_null(pc.unique(values)))
@@ -85,7 +92,7 @@ def make_target(name: str, kind: str, first: pa.Array, task: str | None) -> tupl
 
 
 def parse_classes(target: Target, given: str) -> list[Any]:
-    """The classes named by ``--classes``."""
+    """Return the classes given by ``--classes``."""
     values, bad = convert(pa.array([value.strip() for value in given.split(",")]), target.kind)
     if (bad is not None and pc.any(bad).as_py()) or values.null_count:
         raise UsageError(f"--classes {given}: the target {target.name!r} holds {target.kind}s")
@@ -93,7 +100,7 @@ def parse_classes(target: Target, given: str) -> list[Any]:
 
 
 def sort_classes(values: pa.Array) -> list[Any]:
-    """All different values, sorted as NumPy sorts them; without what stands for no value, and infinite numbers."""
+    """Return the distinct values in NumPy's order, without missing values and infinite numbers."""
     if pa.types.is_floating(values.type):
         values = values.filter(pc.is_finite(values))
     found = [value for value in pc.drop_null(pc.unique(values)).to_pylist() if value != ""]

@@ -1,1 +1,1 @@
-"""Model files as the command keeps them: what is recorded beside the forest, and checkpoints."""
+"""Model files of the command: the record saved beside the forest, and checkpoints."""

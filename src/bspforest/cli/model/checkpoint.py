@@ -1,4 +1,4 @@
-"""Saving a model while it goes on learning."""
+"""Save a model from time to time while it learns."""
 
 from __future__ import annotations
 
@@ -6,69 +6,82 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ...persistence import saver as persistence
+from ...persistence import Saver, save
 from ...persistence.atomic_file import identify
 from ..errors import CommandError
 
 
 class ReplacedError(CommandError):
-    """Someone else has written the model file."""
+    """Another program has changed the model file."""
 
 
 class Checkpoints:
-    """Saves a forest every so many rows or seconds, in the background: see `bspforest.persistence.Saver`.
+    """Save a forest every so many rows or seconds, in the background: see `bspforest.persistence.Saver`.
 
-    A file that someone else has written since is not replaced; ``overwrite``: one that is there now is.
+    A file that another program changes meanwhile is not replaced.
+
+    Parameters
+    ----------
+    path : Path
+    rows, seconds : number or None
+        How often to save.
+    overwrite : bool
+        Whether to replace the file that exists now.
+
+    Attributes
+    ----------
+    saved : dict or None
+        The ``extra`` of the latest save that is on disk.
     """
 
     def __init__(self, path: Path, rows: int | None, seconds: float | None, *, overwrite: bool) -> None:
-        self._saver = persistence.Saver(path, overwrite=overwrite)
+        self._saver = Saver(path, overwrite=overwrite)
         self._saver.written = identify(path)
         self._rows = rows
         self._seconds = seconds
-        self._since = 0
-        self._last = time.monotonic()
+        self._rows_since_save = 0
+        self._last_save = time.monotonic()
         self._writing: dict[str, Any] | None = None
-        self.saved: dict[str, Any] | None = None  # the extra of the latest save that is on disk
+        self.saved: dict[str, Any] | None = None
 
     def due(self, n: int) -> bool:
-        """Whether it is time to save, now that n more rows are learned, and the checkpoint before is written.
+        """Count n more rows as learned, and return whether it is time to save.
 
-        Learning does not wait for a slow disk: checkpoints then come as soon as it lets them.
+        While the previous checkpoint is still being written, it is not: learning does not wait for a slow disk.
         """
-        self._since += n
+        self._rows_since_save += n
         if self._saver.busy:
             return False
         self.wait()
-        if self._rows is not None and self._since >= self._rows:
+        if self._rows is not None and self._rows_since_save >= self._rows:
             return True
-        return self._seconds is not None and time.monotonic() - self._last >= self._seconds
+        return self._seconds is not None and time.monotonic() - self._last_save >= self._seconds
 
     def start(self, forest: Any, extra: dict[str, Any]) -> None:
-        """Save in the background."""
+        """Start to save in the background."""
         try:
             self._check_unchanged()
             self._saver.save(forest, extra)
             self._writing = extra
-        except MemoryError:  # for the copy; without one it is slower, and safe
+        except MemoryError:  # for the copy: save without one, which takes longer
             self.finish(forest, extra)
         except (OSError, ValueError) as error:
             raise CommandError(f"a checkpoint could not be saved: {error}") from error
-        self._since, self._last = 0, time.monotonic()
+        self._rows_since_save, self._last_save = 0, time.monotonic()
 
     def finish(self, forest: Any, extra: dict[str, Any]) -> None:
-        """Save now, whatever became of the checkpoint before."""
+        """Save now, even if the previous checkpoint failed."""
         self.settle()
         try:
             self._check_unchanged()
-            persistence.save(forest, self._saver.path, extra=extra, overwrite=self._saver.overwrite)
+            save(forest, self._saver.path, extra=extra, overwrite=self._saver.overwrite)
             self._saver.overwrite, self._saver.written = True, identify(self._saver.path)
             self.saved = extra
         except (OSError, MemoryError, ValueError) as error:
             raise CommandError(f"the model could not be saved: {error}") from error
 
     def settle(self) -> bool:
-        """Wait until the checkpoint in the background is written; whether it could be."""
+        """Wait until the checkpoint in the background is written, and return whether it succeeded."""
         try:
             self.wait()
         except CommandError:
@@ -76,7 +89,7 @@ class Checkpoints:
         return True
 
     def wait(self) -> None:
-        """Until the checkpoint in the background is written; an error if it could not be."""
+        """Wait until the checkpoint in the background is written, and raise an error if it failed."""
         writing, self._writing = self._writing, None
         try:
             self._saver.wait()
@@ -87,6 +100,6 @@ class Checkpoints:
     def _check_unchanged(self) -> None:
         if self._saver.overwrite and identify(self._saver.path) not in (None, self._saver.written):
             raise ReplacedError(
-                f"{self._saver.path} was changed by another program meanwhile, and is left as it is: what was learned since "
-                "the last save is not in it"
+                f"{self._saver.path} was changed by another program meanwhile, and is left unchanged: the rows learned "
+                "since the last save are not in it"
             )

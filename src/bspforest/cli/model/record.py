@@ -1,4 +1,4 @@
-"""What a model file keeps beside the forest: the encoding of columns, the target, how far each source was learned."""
+"""The record that the command saves beside the forest: the encoding, the target, and how far each source was learned."""
 
 from __future__ import annotations
 

@@ -1,0 +1,42 @@
+"""Types of arguments for argparse, whose errors name the expected value."""
+
+from __future__ import annotations
+
+import math
+
+MOST = 10**18  # fits int64, like all counts in a model file
+
+
+def count(text: str) -> int:
+    """Parse a whole number of at least 1."""
+    value = int(text.replace("_", "").replace(",", ""))
+    if not 1 <= value <= MOST:
+        raise ValueError
+    return value
+
+
+def positive(text: str) -> float:
+    """Parse a number above 0."""
+    value = float(text)
+    if not (0 < value < math.inf):
+        raise ValueError
+    return value
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Parse a list of names, separated by commas."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def fractions(text: str) -> tuple[float, ...]:
+    """Parse a list of numbers from 0 to 1, separated by commas."""
+    values = tuple(float(part) for part in text.split(","))
+    if not all(0 <= value <= 1 for value in values):
+        raise ValueError
+    return values
+
+
+# argparse shows these names in "invalid ... value".
+count.__name__ = "whole number of at least 1"
+positive.__name__ = "number above 0"
+fractions.__name__ = "list of numbers from 0 to 1"

@@ -1,0 +1,38 @@
+"""The options of the commands about reading data. Does not import pyarrow, for the start-up time of ``--help``."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+
+@dataclass
+class DataOptions:
+    """How to read DATA.
+
+    Parameters
+    ----------
+    data : str
+        Path, or ``-`` for standard input.
+    delimiter : str or None
+        Between the fields of CSV; None to detect it.
+    header : bool
+        Whether the first line of CSV names the columns.
+    skip : bool
+        Whether to skip malformed rows instead of stopping at the first.
+    drop, text, number : tuple of str
+        Columns to leave out, to read as text, and to read as numbers.
+    """
+
+    data: str
+    delimiter: str | None = None
+    header: bool = True
+    skip: bool = False
+    drop: tuple[str, ...] = ()
+    text: tuple[str, ...] = ()
+    number: tuple[str, ...] = ()
+
+    @property
+    def can_reopen(self) -> bool:
+        """Return whether DATA can be read twice, unlike a pipe."""
+        return os.path.isfile(self.data) or os.path.isdir(self.data)
