@@ -22,6 +22,13 @@ class MalformedRowError(CommandError):
         super().__init__(f"{source}, {location}: {reason} (--on-error skip leaves such rows out)")
 
 
+class DuplicateFeatureError(CommandError):
+    """Two columns would be encoded as features of the same name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"two features would be named {name!r}: rename a column, or leave it out with --drop")
+
+
 class NoMatplotlibError(CommandError):
     """A picture cannot be drawn, because matplotlib is not installed."""
 

@@ -24,10 +24,10 @@ def format_number(value: float) -> str:
     return f"{value:.{max(0, min(4, 3 - math.floor(math.log10(size)) if size >= 1 else 4))}f}"
 
 
-def format_table(rows: Sequence[Sequence[str]]) -> str:
-    """Align columns: the first to the left, all others to the right.
+def format_table(rows: Sequence[Sequence[str]]) -> list[str]:
+    r"""Return lines with aligned columns: the first to the left, all others to the right.
 
-    >>> print(format_table([["", "RMSE"], ["forest", "1.5"], ["mean", "12.0"]]))
+    >>> print(*format_table([["", "RMSE"], ["forest", "1.5"], ["mean", "12.0"]]), sep="\n")
             RMSE
     forest   1.5
     mean    12.0
@@ -37,7 +37,7 @@ def format_table(rows: Sequence[Sequence[str]]) -> str:
     for first, *others in rows:
         cells = [text.rjust(width) for text, width in zip(others, widths[1:], strict=True)]
         lines.append("  ".join([first.ljust(widths[0]), *cells]).rstrip())
-    return "\n".join(lines)
+    return lines
 
 
 def draw_bars(values: Sequence[float], low: float, high: float, width: int = 40) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import argparse
 import signal
 import sys
 import traceback
@@ -11,19 +11,26 @@ from importlib import import_module
 
 from .errors import CommandError
 from .parser import make_parser
+from .terminal import discard_output, open_closed_streams, print_errors
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
+    open_closed_streams()
     options = make_parser().parse_args(arguments)
+    try:
+        return _run(options)
+    finally:
+        discard_output()
+
+
+def _run(options: argparse.Namespace) -> int:
     try:
         # Imported by name: numpy, scikit-learn and numba take a second, which `--help` need not wait for.
         code = import_module(f".commands.{options.command}", __package__).run(options)
         sys.stdout.flush()
         return code
-    except BrokenPipeError:
-        # The reader of our output has gone, as with `| head`. Python must not fail on it again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader of our output has gone, as with `| head`
         return 128 + signal.SIGPIPE if hasattr(signal, "SIGPIPE") else 1
     except KeyboardInterrupt as stop:
         return _fail(str(stop) or "interrupted", 130, options.debug)
@@ -43,6 +50,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _fail(message: str, code: int, debug: bool) -> int:
     if debug:
-        traceback.print_exc()
-    print(f"bspforest: {message}", file=sys.stderr)
+        print_errors(*traceback.format_exc().split("\n"))
+    print_errors(f"bspforest: {message}")
     return code

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import NoReturn
 
 from .. import __version__
 from .argument_types import count, fractions, names, positive
 from .data_arguments import COLUMNS, FORMATS, add_column_arguments, add_reading_arguments
 from .forest_arguments import add_forest_arguments
+from .terminal import printable
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are safe for a terminal: they quote file names that a shell may have expanded."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
 
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of ``bspforest`` with all its commands."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="bspforest",
         description="Random forests that learn from a stream: every row once, as it arrives.",
         epilog="See bspforest COMMAND --help for details and examples. "

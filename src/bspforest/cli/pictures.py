@@ -6,14 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from .errors import CommandError, NoMatplotlibError, UsageError
+from .output_files import check_writable
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#666666")
 
 
 def check_picture(path: Path, option: str) -> None:
-    """Refuse a file name whose format cannot be drawn, before any data is read."""
+    """Refuse a picture that could not be written, before any data is read."""
     if path.suffix not in (".png", ".svg", ".pdf"):
         raise UsageError(f"{option} {path}: expected a .png, .svg or .pdf file")
+    check_writable(path, option, creates_folder=True)
 
 
 def use_matplotlib() -> None:

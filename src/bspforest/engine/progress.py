@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
@@ -58,9 +59,11 @@ class StatusLine:
             self._open = False
 
     def _write(self, text: str) -> None:
-        if self._stream is not None:
-            self._stream.write(text)
-            self._stream.flush()
+        stream = self._stream
+        if stream is not None:
+            with contextlib.suppress(OSError):  # a full disk or a closed pipe must not end the work
+                stream.write(text)
+                stream.flush()
 
 
 class Progress:

@@ -76,7 +76,7 @@ def test_places_that_cannot_be_written(models, run, tmp_path):
     code, _, err = run("predict", models[0], data, "-o", tmp_path / "nodir" / "out.csv")
     assert code == 2 and f"there is no folder {tmp_path / 'nodir'}" in err
     code, _, err = run("predict", models[0], data, "-o", tmp_path, "--overwrite")
-    assert code == 2 and "is no file to be replaced" in err
+    assert code == 2 and "is a folder, expected a regular file; -o - writes to standard output" in err
 
 
 def test_nothing_is_left_of_an_output_that_fails(models, run, tmp_path):

@@ -6,6 +6,7 @@ import argparse
 import time
 
 from ..progress import compile_kernels
+from ..terminal import print_lines
 
 
 def run(options: argparse.Namespace) -> int:
@@ -13,7 +14,7 @@ def run(options: argparse.Namespace) -> int:
     begun = time.perf_counter()
     n = compile_kernels()
     if n:
-        print(f"{n} kernels compiled in {time.perf_counter() - begun:.0f} s.")
+        print_lines(f"{n} kernels compiled in {time.perf_counter() - begun:.0f} s.")
     else:
-        print("All kernels are compiled.")
+        print_lines("All kernels are compiled.")
     return 0

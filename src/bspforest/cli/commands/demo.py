@@ -19,6 +19,7 @@ from ..evaluation.runner import Runner
 from ..formatting import format_table
 from ..pictures import check_picture, draw_curves
 from ..progress import compile_kernels
+from ..terminal import print_lines
 
 FEATURES, NOISE, CHUNK_ROWS = 8, 1.0, 100
 
@@ -32,19 +33,19 @@ def run(options: argparse.Namespace) -> int:
     window = min(1_000, options.rows // 4)
     forest, runners = _make_runners(options.trees, refit_every=options.rows // 5, window=window)
     compile_kernels()
-    print(f"{options.rows:,} rows, each predicted and then learned; {options.trees} trees.", flush=True)
+    print_lines(f"{options.rows:,} rows, each predicted and then learned; {options.trees} trees.")
     _run_stream(runners, X, y)
-    print(f"\n{_format_scores(runners, window)}")
+    print_lines("", *_format_scores(runners, window))
     mean, std = forest.predict(X[-5:], return_std=True)
     shown = ", ".join(f"{m:.1f} ± {s:.1f}" for m, s in zip(mean, std, strict=True))
-    print(f"\nPredictions for the last five rows, with a standard deviation: {shown}")
+    print_lines("", f"Predictions for the last five rows, with a standard deviation: {shown}")
     curves = {runner.name: runner.scores.curve for runner in runners}
     try:
         draw_curves(curves, "RMSE", window, "Predict, then learn", options.output, floor=(NOISE, "noise"))
     except NoMatplotlibError as error:  # the table is useful without it
-        print(f"No picture: {error}")
+        print_lines(f"No picture: {error}")
     else:
-        print(f"Picture: {options.output}")
+        print_lines(f"Picture: {options.output}")
     return 0
 
 
@@ -68,7 +69,7 @@ def _run_stream(runners: list[Runner], X: np.ndarray, y: np.ndarray) -> None:
         progress.advance(len(X[rows]), f"RMSE {runners[0].scores.recent()['RMSE']:.2f}" if start else "")
 
 
-def _format_scores(runners: list[Runner], window: int) -> str:
+def _format_scores(runners: list[Runner], window: int) -> list[str]:
     table = [["", "RMSE", f"last {window:,}", "seconds"]]
     for runner in runners:
         overall, recent = runner.scores.overall()["RMSE"], runner.scores.recent()["RMSE"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import sys
@@ -21,16 +20,20 @@ from ..evaluation.baselines import ForestModel, make_baseline
 from ..evaluation.runner import Runner
 from ..forest_arguments import make_parameters
 from ..formatting import draw_bars, format_number, format_table
+from ..output_files import check_writable, describe_special
 from ..pictures import check_picture, draw_curves
 from ..progress import RowProgress, compile_kernels
+from ..terminal import format_json, is_closed, print_errors, print_json, print_lines, printable
 
 
 def _check_outputs(options: argparse.Namespace) -> None:
     """Refuse output files that could not be written at the end, before any data is read."""
     if options.plot:
         check_picture(options.plot, "--plot")
-    if options.json and options.json != "-" and not Path(options.json).absolute().parent.is_dir():
-        raise UsageError(f"--json {options.json}: there is no folder {Path(options.json).parent}")
+    if options.json == "-" and is_closed(sys.stdout):
+        raise CommandError("--json -: standard output is closed")
+    if options.json and options.json != "-":
+        check_writable(Path(options.json), "--json")
     for option, path in (("--json", options.json), ("--plot", options.plot)):
         if path and os.path.exists(path) and os.path.exists(options.data) and os.path.samefile(path, options.data):
             raise UsageError(f"{option} {path}: this is DATA itself, which would be overwritten")
@@ -49,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
         runners.append(make_baseline(name, n_classes, len(stream.encoder.names), parameters, options.score_window))
     to_table = options.json != "-"
     if to_table:
-        print("\n".join(notes), flush=True)
+        print_lines(*notes)
     compile_kernels()
     begun = time.perf_counter()
     interrupted = False
@@ -66,17 +69,17 @@ def run(options: argparse.Namespace) -> int:
             "use a smaller --chunk-rows"
         )
     if to_table:
-        print("\n".join(_describe(stream, runners, seconds, options)))
+        print_lines(*_describe(stream, runners, seconds, options))
     if options.plot:
-        title = f"{Path(stream.source.name).name}: predict, then learn"
+        title = f"{printable(Path(stream.source.name).name)}: predict, then learn"
         curves = {runner.name: runner.scores.curve for runner in runners}
         draw_curves(curves, runners[0].scores.main, options.score_window, title, options.plot)
         if to_table:
-            print(f"Picture: {options.plot}")
+            print_lines(f"Picture: {options.plot}")
     if options.json:
         _write_json(_as_json(stream, runners, seconds, options), options.json)
     if interrupted:
-        print(f"Interrupted after {stream.n_rows:,} rows.", file=sys.stderr)
+        print_errors(f"Interrupted after {stream.n_rows:,} rows.")
     return 130 if interrupted else 0
 
 
@@ -119,7 +122,7 @@ def _describe(stream: Stream, runners: list[Runner], seconds: float, options: ar
         scores = [*runner.scores.overall().values(), *runner.scores.recent().values()]
         rows.append([runner.name, *map(format_number, scores), f"{runner.seconds:.1f}"])
     own = sum(runner.seconds for runner in runners)
-    lines += [format_table(rows), "", f"Reading and bookkeeping: {seconds - own:.1f} seconds", ""]
+    lines += [*format_table(rows), "", f"Reading and bookkeeping: {seconds - own:.1f} seconds", ""]
     values = [value for runner in runners for _, value in runner.scores.curve if not math.isnan(value)]
     if len(values) > len(runners):
         low, high = min(values), max(values)
@@ -169,13 +172,13 @@ def _finite(scores: dict[str, float]) -> dict[str, float | None]:
 
 
 def _write_json(content: dict[str, Any], where: str) -> None:
-    text = json.dumps(content, indent=2, ensure_ascii=False)
     if where == "-":
-        print(text)
-    else:
-        path = Path(where)
-        if path.exists() and not path.is_file():  # such as /dev/stderr or a named pipe
-            path.write_text(text + "\n", encoding="utf-8")
-            return
-        with replacing(path, overwrite=True) as fd:
-            write_all(fd, (text + "\n").encode(), 0)
+        print_json(content)
+        return
+    data = (format_json(content) + "\n").encode()
+    path = Path(where)
+    if describe_special(path) is not None:  # such as /dev/stderr or a named pipe: written to, not replaced
+        path.write_bytes(data)
+        return
+    with replacing(path, overwrite=True) as fd:
+        write_all(fd, data, 0)

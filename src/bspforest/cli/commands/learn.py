@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -24,7 +23,9 @@ from ..errors import CommandError, UsageError
 from ..forest_arguments import FOREST_ARGUMENTS, check_jobs, make_parameters
 from ..model.checkpoint import Checkpoints, ReplacedError
 from ..model.record import KEY, Record, load_model
+from ..output_files import check_replaceable
 from ..progress import RowProgress, compile_kernels
+from ..terminal import print_errors, print_lines
 
 CHUNK_ROWS = 1_000
 CHECKPOINT_SECONDS = 60.0
@@ -113,12 +114,12 @@ def run(options: argparse.Namespace) -> int:
         try:
             learner.learn_all(checkpoints, RowProgress(options.progress))
         except KeyboardInterrupt:
-            print(f"bspforest: interrupted. {_describe_saved(learner, checkpoints, options)}", file=sys.stderr)
+            print_errors(f"bspforest: interrupted. {_describe_saved(learner, checkpoints, options)}")
             return 128 + signal.SIGTERM if terminated else 130
         except ReplacedError:
             raise
         except Exception:
-            print(f"bspforest: {_describe_saved(learner, checkpoints, options)}", file=sys.stderr)
+            print_errors(f"bspforest: {_describe_saved(learner, checkpoints, options)}")
             raise
     _report(learner, options, time.perf_counter() - begun)
     return 0
@@ -127,10 +128,7 @@ def run(options: argparse.Namespace) -> int:
 def _check_model_path(options: argparse.Namespace, exists: bool) -> None:
     """Refuse a model file that could not be written, before any data is read."""
     path = options.model
-    if exists and path.is_dir():
-        raise UsageError(f"--model {path} is a folder, expected a file")
-    if not path.absolute().parent.is_dir():
-        raise UsageError(f"--model {path}: there is no folder {path.parent}")
+    check_replaceable(path, "--model")
     if exists and not (options.resume or options.append or options.overwrite):
         raise UsageError(
             f"{path} exists already: --resume continues with it, --append adds other data to it, "
@@ -148,7 +146,7 @@ def _begin(options: argparse.Namespace) -> Learner:
     assert target is not None
     if target.has_fractions:
         notes.append("Classes are not whole numbers: in Python, the model uses their indices as labels")
-    print("\n".join(notes), flush=True)
+    print_lines(*notes)
     forest = (BSPForestRegressor if target.classes is None else BSPForestClassifier)(**parameters)
     record = Record(
         columns=stream.encoder.to_json(),
@@ -263,7 +261,7 @@ def _skip_learned(stream: Stream, record: Record, options: argparse.Namespace) -
     if list(stream.crc) != current["crc"]:
         raise CommandError(f"the first {wanted:,} rows of {stream.source.name} are not those that were learned: {hint}")
     stream.quiet = False
-    print(f"Continuing after {wanted:,} rows", flush=True)
+    print_lines(f"Continuing after {wanted:,} rows")
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -307,11 +305,11 @@ def _describe_saved(learner: Learner, checkpoints: Checkpoints, options: argpars
 def _report(learner: Learner, options: argparse.Namespace, seconds: float) -> None:
     skipped = f", {learner.stream.n_skipped:,} malformed rows skipped" if learner.stream.n_skipped else ""
     if not learner.n_learned:
-        print(f"No new rows in {learner.stream.source.name}{skipped}")
+        print_lines(f"No new rows in {learner.stream.source.name}{skipped}")
         return
     forest, size = learner.forest, options.model.stat().st_size
-    print(
+    print_lines(
         f"{learner.n_learned:,} rows learned in {seconds:.1f} seconds{skipped}; "
-        f"{forest.n_samples_:,} rows held by {forest.n_estimators} trees\n"
-        f"Model: {options.model} ({size / 1e6:,.1f} MB)"
+        f"{forest.n_samples_:,} rows held by {forest.n_estimators} trees",
+        f"Model: {options.model} ({size / 1e6:,.1f} MB)",
     )

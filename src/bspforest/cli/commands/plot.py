@@ -10,6 +10,7 @@ import numpy as np
 from ..errors import UsageError
 from ..model.record import load_model
 from ..pictures import check_picture, use_matplotlib
+from ..terminal import print_lines, printable
 
 
 def run(options: argparse.Namespace) -> int:
@@ -24,13 +25,14 @@ def run(options: argparse.Namespace) -> int:
     if dims[0] == dims[1]:
         raise UsageError("--dims must name two different features")
     values = dict(_parse_value(entry, names, options.model) for entry in options.at)
-    forest.feature_names_in_ = np.array(names, dtype=object)
-    if hasattr(forest, "classes_"):
-        forest.classes_ = record.make_target().names
+    forest.feature_names_in_ = np.array([printable(name) for name in names], dtype=object)
+    target = record.make_target()
+    if target.classes is not None:
+        forest.classes_ = np.array([printable(str(label)) for label in target.classes])
     display = SurfaceDisplay.from_estimator(forest, dims=dims, values=values or None).plot()
     options.output.parent.mkdir(parents=True, exist_ok=True)
     display.figure_.savefig(options.output, dpi=150)
-    print(f"Picture: {options.output}")
+    print_lines(f"Picture: {options.output}")
     return 0
 
 

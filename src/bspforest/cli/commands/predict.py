@@ -20,10 +20,12 @@ from ..data.encoding import Encoder
 from ..data.stream_setup import open_known_stream
 from ..data.target import Target
 from ..data_arguments import make_data_options
-from ..errors import UsageError
+from ..errors import CommandError, UsageError
 from ..forest_arguments import check_jobs
 from ..model.record import load_model
+from ..output_files import check_new
 from ..progress import RowProgress
+from ..terminal import is_closed, print_errors, print_lines
 
 CHUNK_ROWS = 4_096
 PREDICTION = "prediction"
@@ -56,23 +58,19 @@ def run(options: argparse.Namespace) -> int:
         finally:
             progress.close()
     if stream.n_skipped:
-        print(f"{stream.n_skipped:,} malformed rows skipped: they have no prediction", file=sys.stderr)
+        print_errors(f"{stream.n_skipped:,} malformed rows skipped: they have no prediction")
     if to_file:
-        print(f"{stream.n_rows:,} rows predicted: {options.output}")
+        print_lines(f"{stream.n_rows:,} rows predicted: {options.output}")
     return 0
 
 
 def _check_output(options: argparse.Namespace) -> None:
     """Refuse an output file that could not be written, before any data is read."""
-    path = Path(options.output)
-    if options.output == "-":
-        return
-    if path.exists() and not path.is_file():
-        raise UsageError(f"-o {path} is no file to be replaced; - is standard output")
-    if path.exists() and not options.overwrite:
-        raise UsageError(f"{path} exists already: --overwrite replaces it")
-    if not path.absolute().parent.is_dir():
-        raise UsageError(f"-o {path}: there is no folder {path.parent}")
+    if options.output != "-":
+        hint = "; -o - writes to standard output"
+        check_new(Path(options.output), "-o", overwrite=options.overwrite, hint=hint)
+    elif is_closed(sys.stdout):
+        raise CommandError("standard output is closed: write the predictions to a file with -o")
 
 
 def _check_task(options: argparse.Namespace, task: str) -> None:

@@ -10,6 +10,7 @@ import csv
 import io
 import lzma
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO
 
@@ -73,9 +74,9 @@ class CsvSource:
         self._tail = self._tail[len(first) :]
         self._line += _count_lines(first)
         names = [field.strip() for field in fields]
-        for name in names:
-            if names.count(name) > 1:
-                raise CommandError(f"{self.name} has two columns named {name!r}: the names must differ")
+        name, times = Counter(names).most_common(1)[0]
+        if times > 1:
+            raise CommandError(f"{self.name} has two columns named {name!r}: the names must differ")
         return names
 
     # ------------------------------------------------------------------------------------------------------------------

@@ -8,12 +8,13 @@ the missing ones.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
-from ..errors import CommandError
+from ..errors import CommandError, DuplicateFeatureError
 from .arrow import pa, pc
 from .column_kinds import DATE, INTEGER, NUMBER, TEXT, convert
 
@@ -57,14 +58,16 @@ class Encoder:
 
     def __init__(self, columns: list[Column]) -> None:
         self.columns = columns
-        self.names = [name for column in columns for name in column.names]
-        for name in self.names:
-            if self.names.count(name) > 1:
-                raise CommandError(
-                    f"two features would be named {name!r}: rename a column, or leave it out with --drop"
-                )
+        self.names: list[str] = []
         self._numeric = [column for column in columns if column.kind != TEXT]
-        self._places = [self.names.index(column.name) for column in self._numeric]
+        self._places = []  # of the numeric columns among the features
+        for column in columns:
+            if column.kind != TEXT:
+                self._places.append(len(self.names))
+            self.names += column.names
+        name, times = Counter(self.names).most_common(1)[0] if columns else ("", 0)
+        if times > 1:
+            raise DuplicateFeatureError(name)
         self._counts = np.array([column.count for column in self._numeric], dtype=np.int64)
         self._means = np.array([column.mean for column in self._numeric], dtype=np.float64)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import MalformedRowError
+from ..terminal import print_errors
 from .arrow import pa
 from .blocks import Block, RejectedRow, Source
 from .column_kinds import TEXT
@@ -148,9 +148,9 @@ class Stream:
         for location, reason in rejected:
             self.n_skipped += 1
             if self.n_skipped <= MOST_REPORTED and not self.quiet:
-                print(f"skipped: {location}: {reason}", file=sys.stderr)
+                print_errors(f"skipped: {location}: {reason}")
             if self.n_skipped == MOST_REPORTED + 1 and not self.quiet:
-                print("skipped: further rows are counted, not shown", file=sys.stderr)
+                print_errors("skipped: further rows are counted, not shown")
 
     def _take(self, n: int) -> Chunk:
         """Remove n rows from those that wait, and return them."""
