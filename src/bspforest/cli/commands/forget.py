@@ -9,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ...persistence import load_with_extra, save
+from ...persistence import save
 from ..errors import UsageError
-from ..model.record import KEY, parse_record
+from ..model.record import KEY, load_forest
+from ..output_files import check_new
+from ..terminal import print_lines
 
 LONGEST_RANGE = 10**9  # rows; more than any model holds
 
@@ -19,19 +21,17 @@ LONGEST_RANGE = 10**9  # rows; more than any model holds
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
     output = options.output or options.model
-    if options.output and options.output.exists() and not options.overwrite:
-        raise UsageError(f"{options.output} exists already: --overwrite replaces it")
-    if not output.absolute().parent.is_dir():
-        raise UsageError(f"--output {output}: there is no folder {output.parent}")
+    if options.output:
+        check_new(options.output, "--output", overwrite=options.overwrite)
     ids = _read_ids(options)
-    forest, extra = load_with_extra(options.model, check="fully")
+    forest, extra, record = load_forest(options.model, to_change=True)
     forest.forget(ids)
-    if extra and KEY in extra:
-        encoder = parse_record(extra, options.model).make_encoder()
+    if extra is not None and record is not None:
+        encoder = record.make_encoder()
         encoder.recount(forest.held_rows().X)
         extra[KEY]["columns"] = encoder.to_json()
     save(forest, output, extra=extra, overwrite=options.overwrite or not options.output)
-    print(f"{len(ids):,} rows forgotten, {forest.n_samples_:,} held: {output}")
+    print_lines(f"{len(ids):,} rows forgotten, {forest.n_samples_:,} held: {output}")
     return 0
 
 

@@ -7,61 +7,100 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ...persistence import read_header
 from ..formatting import format_number
-from ..model.record import KEY, parse_record
+from ..model import checks
+from ..model.record import KEY, DamagedFileError, check_features, parse_record, read_header
+from ..terminal import print_json, print_lines
+
+COUNTS = ("n_trees", "n_held", "n_seen", "n_features")
+LONGEST_VALUE = 200  # characters of a parameter that is shown
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
-    summary = _summarise(read_header(options.model), options.model)
+    header = read_header(options.model)
+    summary = _summarise(header, options.model)
     if options.json:
-        print(json.dumps(summary, indent=2, ensure_ascii=False))
+        print_json(summary)
         return 0
     width = max(map(len, summary))
     for name, value in summary.items():
-        print(f"{name.replace('_', ' '):{width}}  {_format(value, width + 2)}".rstrip())
+        lines = _format_sources(value) if name == "sources" else [_format(value)]
+        for k, line in enumerate(lines):
+            print_lines(f"{name.replace('_', ' ') if k == 0 else '':{width}}  {line}".rstrip())
     return 0
 
 
 def _summarise(header: dict[str, Any], path: Path) -> dict[str, Any]:
-    forest = header["forest"]
-    summary: dict[str, Any] = {
-        "model": header["estimator"],
-        "saved": header["saved"],
-        "bspforest": header["bspforest"],
+    try:
+        return _summarise_forest(header, path) | _summarise_record(header, path)
+    except checks.WrongValueError as error:
+        raise DamagedFileError(path, error) from None
+
+
+def _summarise_forest(header: dict[str, Any], path: Path) -> dict[str, Any]:
+    checks.check_object(
+        header, "the header", ("estimator", "saved", "bspforest", "forest", "parameters", "extra"), None
+    )
+    forest = checks.check_object(header["forest"], "forest", (*COUNTS, "budget"), None)
+    for name in COUNTS:
+        checks.check_whole(forest[name], f"forest.{name}")
+    if forest["budget"] != {"float": "inf"}:
+        checks.check_number(forest["budget"], "forest.budget")
+    return {
+        "model": checks.check_text(header["estimator"], "estimator"),
+        "saved": checks.check_text(header["saved"], "saved"),
+        "bspforest": checks.check_text(header["bspforest"], "bspforest"),
         "bytes": path.stat().st_size,
         "trees": forest["n_trees"],
         "rows": forest["n_held"],
         "rows_seen": forest["n_seen"],
         "budget": forest["budget"],
-        "parameters": header["parameters"],
+        "parameters": checks.check_depth(
+            checks.check_object(header["parameters"], "parameters", (), None), "parameters"
+        ),
     }
+
+
+def _summarise_record(header: dict[str, Any], path: Path) -> dict[str, Any]:
+    n_features = header["forest"]["n_features"]
     if not header["extra"] or KEY not in header["extra"]:  # saved from Python
-        return {**summary, "features": forest["n_features"]}
+        return {"features": n_features}
     record = parse_record(header["extra"], path)
+    features = check_features(record, n_features)
     return {
-        **summary,
         "target": record.target["name"],
         "task": record.target["task"],
         "classes": record.target["classes"],
         "columns": {column["name"]: column["kind"] for column in record.columns},
         "dropped": record.dropped,
-        "features": record.make_encoder().names,
+        "features": features,
         "sources": [{key: source[key] for key in ("name", "rows", "skipped")} for source in record.sources],
     }
 
 
-def _format(value: Any, indent: int) -> str:
+def _format_sources(sources: list[dict[str, Any]]) -> list[str]:
+    return [f"{source['name']}: {source['rows']:,} rows, {source['skipped']:,} skipped" for source in sources]
+
+
+def _format(value: Any) -> str:
+    if isinstance(value, dict) and value.keys() == {"float"}:
+        return str(value["float"])
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_format_entry(entry)}" for name, entry in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_format_entry, value)) or "–"
+    return _format_entry(value)
+
+
+def _format_entry(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, bool | str):
+        return str(value)
     if isinstance(value, float):
         return format_number(value)
-    if isinstance(value, bool) or not isinstance(value, (int, dict, list)):
-        return "–" if value is None else str(value)
     if isinstance(value, int):
         return f"{value:,}"
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {_format(entry, indent)}" for name, entry in value.items())
-    if value and isinstance(value[0], dict):
-        lines = [f"{entry['name']}: {entry['rows']:,} rows, {entry['skipped']:,} skipped" for entry in value]
-        return ("\n" + " " * indent).join(lines)
-    return ", ".join(map(str, value)) or "–"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 3] + "..."

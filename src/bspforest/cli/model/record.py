@@ -1,4 +1,8 @@
-"""The record that the command saves beside the forest: the encoding, the target, and how far each source was learned."""
+"""The record that the command saves beside the forest: the encoding, the target, and how far each source was learned.
+
+The record is the entry ``KEY`` of the ``extra`` of a model file. A file may be damaged or forged, so `parse_record` checks
+the type and the range of every value before any is used.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...persistence import saver as persistence
-from ..errors import CommandError
+from ...persistence import load_with_extra
+from ...persistence import read_header as read_file_header
+from ..errors import CommandError, DuplicateFeatureError
+from ..output_files import describe_special
+from . import checks
+from .checks import WrongValueError, expect
 
 if TYPE_CHECKING:
     from ..data.encoding import Encoder
@@ -16,10 +24,35 @@ if TYPE_CHECKING:
 
 KEY, FORMAT = "command", 1
 
+COLUMN_KINDS = ("number", "boolean", "text")
+TARGET_KINDS = ("number", "integer", "boolean", "text")
+
+
+class DamagedFileError(CommandError):
+    """A model file holds values that the command does not write."""
+
+    def __init__(self, path: Path, error: WrongValueError) -> None:
+        super().__init__(f"{path}: the model file is damaged: {error}")
+
 
 @dataclass
 class Record:
-    """The command's part of a model file. ``sources`` are in the order in which they were learned, the current last."""
+    """The command's entry in a model file.
+
+    Parameters
+    ----------
+    columns : list of dict
+        The state of the encoder.
+    target : dict
+        The state of the target.
+    dropped : list of str
+        Columns of the data that are not used.
+    chunk_rows : int
+        Rows learned at a time, which the result depends on.
+    sources : list of dict
+        All data learned, in order; the last is the current one. Each has a name, a path unless it is a pipe, the number
+        of rows learned and skipped, and the checksums of the first chunk and of all rows.
+    """
 
     columns: list[dict[str, Any]]
     target: dict[str, Any]
@@ -27,21 +60,23 @@ class Record:
     chunk_rows: int
     sources: list[dict[str, Any]] = field(default_factory=list)
 
+    # Encoder and Target import pyarrow, which is optional: models saved from Python are read without it.
+
     def make_encoder(self) -> Encoder:
-        """The encoder, as it was when the model was saved."""
+        """Return the encoder as it was when the model was saved."""
         from ..data.encoding import Encoder
 
         return Encoder.from_json(self.columns)
 
     def make_target(self) -> Target:
-        """The target."""
+        """Return the target."""
         from ..data.target import Target
 
         return Target(**self.target)
 
     def to_extra(self, stream: Stream) -> dict[str, Any]:
-        """For the model file, now that all rows the stream has given out are learned."""
-        current = {"first": stream.first, **self.sources[-1]}  # a stream that was resumed began with larger chunks
+        """Return the ``extra`` for the model file, when all rows that the stream has returned are learned."""
+        current = {"first": stream.first, **self.sources[-1]}  # a resumed stream began with larger chunks
         current |= {"rows": stream.n_rows, "skipped": stream.n_skipped, "crc": list(stream.crc)}
         return {
             KEY: {
@@ -55,25 +90,154 @@ class Record:
         }
 
 
-def parse_record(extra: dict[str, Any] | None, path: Path) -> Record:
-    """The record in the extra of a model file."""
+# ----------------------------------------------------------------------------------------------------------------------
+# Reading model files
+
+
+def read_header(path: Path) -> dict[str, Any]:
+    """Return the header of a model file."""
+    _check_regular(path)
+    return read_file_header(path)
+
+
+def load_forest(path: Path, *, to_change: bool = False) -> tuple[Any, dict[str, Any] | None, Record | None]:
+    """Return the forest in a model file, its ``extra``, and the record therein, if the command has saved it."""
+    _check_regular(path)
+    forest, extra = load_with_extra(path, check="fully" if to_change else True)
     if not extra or KEY not in extra:
-        raise CommandError(
-            f"{path} was saved from Python, without names of columns: the command cannot read data for it"
-        )
-    content = dict(extra[KEY])
-    number = content.pop("format", None)
-    if number != FORMAT:
-        raise CommandError(f"{path}: the notes of the command have format {number}, and {FORMAT} is expected")
+        return forest, extra, None
+    record = parse_record(extra, path)
     try:
-        record = Record(**content)
-        record.make_encoder(), record.make_target()
-    except (TypeError, KeyError, ValueError, OverflowError) as error:
-        raise CommandError(f"{path}: the notes of the command are not complete: {error}") from None
-    return record
+        _check_fits(record, forest)
+    except WrongValueError as error:
+        raise DamagedFileError(path, error) from None
+    return forest, extra, record
 
 
 def load_model(path: Path, *, to_change: bool = False) -> tuple[Any, Record]:
-    """The forest in a model file, and the record beside it."""
-    forest, extra = persistence.load_with_extra(path, check="fully" if to_change else True)
-    return forest, parse_record(extra, path)
+    """Return the forest in a model file, and the record, without which the command cannot read data for it."""
+    forest, _, record = load_forest(path, to_change=to_change)
+    if record is None:
+        raise CommandError(
+            f"{path} was saved from Python, without the names of the columns: the command cannot read data for it"
+        )
+    return forest, record
+
+
+def parse_record(extra: dict[str, Any], path: Path) -> Record:
+    """Return the record in the ``extra`` of a model file, with every value checked."""
+    try:
+        content = checks.check_object(extra[KEY], KEY, ("format",), None)
+        number = content["format"]
+        expect(number == FORMAT and type(number) is int, f"the record has format {number!r:.50}, expected {FORMAT}")
+        names = ("columns", "target", "dropped", "chunk_rows", "sources")
+        checks.check_object(content, "the record", (*names, "format"))
+        record = Record(**{name: content[name] for name in names})
+        _check_columns(record.columns)
+        _check_target(record.target, {column["name"] for column in record.columns})
+        for k, name in enumerate(checks.check_list(record.dropped, "dropped")):
+            checks.check_text(name, f"dropped[{k}]")
+        checks.check_whole(record.chunk_rows, "chunk_rows", 1)
+        for k, source in enumerate(checks.check_list(record.sources, "sources", least=1)):
+            _check_source(source, f"sources[{k}]")
+    except WrongValueError as error:
+        raise DamagedFileError(path, error) from None
+    return record
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Checks
+
+
+def check_features(record: Record, n_features: int) -> list[str]:
+    """Return the names of the features, which must be as many as in the forest."""
+    try:
+        names = record.make_encoder().names
+    except DuplicateFeatureError as error:
+        raise WrongValueError(f"columns: {error}") from None
+    expect(len(names) == n_features, f"the record has {len(names):,} features, but the forest {n_features:,}")
+    return names
+
+
+def _check_regular(path: Path) -> None:
+    """Refuse to open a folder, device or named pipe, which could wait for ever."""
+    if (special := describe_special(path)) is not None:
+        raise CommandError(f"{path} is {special}, expected a model file")
+
+
+def _check_columns(columns: Any) -> None:
+    names = set()
+    for k, column in enumerate(checks.check_list(columns, "columns", least=1)):
+        name = f"columns[{k}]"
+        checks.check_object(column, name, ("name", "kind", "categories", "indicator", "mean", "count"))
+        names.add(checks.check_text(column["name"], f"{name}.name"))
+        expect(len(names) == k + 1, f"two columns have the name {column['name']!r:.50}")
+        checks.check_text(column["kind"], f"{name}.kind", COLUMN_KINDS)
+        categories = checks.check_list(column["categories"], f"{name}.categories")
+        for value in categories:
+            checks.check_text(value, f"a category of {name}")
+        checks.check_bool(column["indicator"], f"{name}.indicator")
+        checks.check_number(column["mean"], f"{name}.mean")
+        checks.check_whole(column["count"], f"{name}.count")
+        is_text = column["kind"] == "text"
+        wrong = column["indicator"] if is_text else categories
+        expect(not wrong, f"{name} has {'an indicator' if is_text else 'categories'}, but its kind is {column['kind']}")
+
+
+def _check_target(target: Any, columns: set[str]) -> None:
+    checks.check_object(target, "target", ("name", "kind", "task", "classes"))
+    checks.check_text(target["name"], "target.name")
+    expect(target["name"] not in columns, "the target is one of the columns")
+    kind = checks.check_text(target["kind"], "target.kind", TARGET_KINDS)
+    task, classes = (
+        checks.check_text(target["task"], "target.task", ("classification", "regression")),
+        target["classes"],
+    )
+    if task == "regression":
+        expect(kind == "number" and classes is None, "target: a regression has numbers and no classes")
+        return
+    for k, value in enumerate(checks.check_list(classes, "target.classes", least=1)):
+        name = f"target.classes[{k}]"
+        if kind == "text":
+            checks.check_text(value, name)
+        elif kind == "integer":
+            checks.check_whole(value, name, -(2**63), 2**63 - 1)
+        elif kind == "boolean":
+            checks.check_bool(value, name)
+        else:
+            checks.check_number(value, name)
+        expect(k == 0 or classes[k - 1] < value, "target.classes are not in order")
+
+
+def _check_source(source: Any, name: str) -> None:
+    checks.check_object(source, name, ("name", "rows", "skipped", "crc"), ("path", "first"))
+    checks.check_path(source["name"], f"{name}.name")
+    checks.check_path(source.get("path", ""), f"{name}.path")
+    rows = checks.check_whole(source["rows"], f"{name}.rows")
+    checks.check_whole(source["skipped"], f"{name}.skipped")
+    _check_crc(source["crc"], f"{name}.crc")
+    if "first" in source:
+        first = checks.check_list(source["first"], f"{name}.first")
+        expect(len(first) == 2, f"{name}.first has {len(first)} entries, expected 2")
+        checks.check_whole(first[0], f"{name}.first[0]", 1, rows)
+        _check_crc(first[1], f"{name}.first[1]")
+
+
+def _check_crc(crc: Any, name: str) -> None:
+    expect(len(checks.check_list(crc, name)) == 2, f"{name} has {len(crc)} entries, expected 2")
+    for value in crc:
+        checks.check_whole(value, name, 0, 2**32 - 1)
+
+
+def _check_fits(record: Record, forest: Any) -> None:
+    """Check that the record belongs to the forest."""
+    check_features(record, forest.n_features_in_)
+    target, labels = record.make_target(), getattr(forest, "classes_", None)
+    expect((target.classes is None) == (labels is None), f"the record is for {target.task}, but the forest is not")
+    if labels is not None:
+        expect(target.labels.tolist() == labels.tolist(), "the record has other classes than the forest")
+    learned = sum(source["rows"] for source in record.sources)
+    expect(
+        learned <= forest.n_samples_seen_,
+        f"{learned:,} rows are recorded as learned, but the forest has seen {forest.n_samples_seen_:,}",
+    )

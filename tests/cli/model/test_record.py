@@ -1,0 +1,174 @@
+"""The record of the command in a model file: damaged and forged ones are refused by every command that reads it."""
+
+from __future__ import annotations
+
+import copy
+import json
+from itertools import cycle
+
+import pytest
+
+from bspforest.persistence import load_with_extra
+from bspforest.persistence.writer import Image, make_image, write_image
+
+NESTED = "[" * 200 + "]" * 200
+VALUES = [
+    *("null", "true", "-1", "0", "7", "1.5", "1e999", "9223372036854775808", "1" + "0" * 60, '"x"', '""'),
+    *('"number"', '"text"', '"classification"', '"\\ud800"', '"\\u0000"', '"\\u001b[31m"'),
+    *("[]", "{}", "[1]", '["a"]', '{"name": "a"}', NESTED),
+]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    path = tmp_path_factory.mktemp("record") / "data.csv"
+    rows = [f"{k % 7},{'' if k % 9 == 0 else k % 5},{'uv'[k % 2]},{'xyz'[k % 3]}" for k in range(40)]
+    path.write_text("\n".join(["a,b,t,kind", *rows]) + "\n")
+    return path
+
+
+@pytest.fixture
+def forge(run, data, tmp_path):
+    """Return a function that writes a model file with another record, given as JSON text, and its true record."""
+    model = tmp_path / "model.bsp"
+    assert run("learn", data, "--target", "kind", "--trees", 2, "--chunk-rows", 20, "--model", model)[0] == 0
+    forest, extra = load_with_extra(model)
+    image = make_image(forest, None)
+    header = json.loads(image.header)
+
+    def write(record: str, **changes) -> None:
+        text = json.dumps({**header, **changes}).replace('"extra": null', f'"extra": {{"command": {record}}}')
+        content = text.encode("ascii")
+        write_image(Image(content + b" " * (-len(content) % 8), image.blocks), model, overwrite=True)
+
+    return write, extra["command"], model
+
+
+def find_places(value, place=()):
+    """Yield the keys that lead to every value in a record."""
+    if isinstance(value, dict | list):
+        for key in value if isinstance(value, dict) else range(len(value)):
+            yield (*place, key)
+            yield from find_places(value[key], (*place, key))
+
+
+def mutate(record, place, value) -> str:
+    """Return the record as JSON with the value at a place replaced (None: removed)."""
+    changed = copy.deepcopy(record)
+    *path, last = place
+    parent = changed
+    for key in path:
+        parent = parent[key]
+    if value is None:
+        del parent[last]
+        return json.dumps(changed)
+    parent[last] = "the place"
+    return json.dumps(changed).replace('"the place"', value)
+
+
+def commands(data, model):
+    return [
+        ("info", model),
+        ("predict", model, data),
+        ("learn", data, "--target", "kind", "--model", model, "--resume"),
+        ("forget", model, "--ids", "3"),
+        ("learn", data, "--target", "kind", "--model", model, "--append"),
+    ]
+
+
+def test_the_true_record_is_accepted(forge, run, data):
+    write, record, model = forge
+    write(json.dumps(record))
+    for command in commands(data, model)[:4]:
+        assert run(*command)[0] == 0, command
+
+
+def test_mutated_records(forge, run, data):
+    """No change of any value makes a command fail as if it had a bug; a value of another type is called damaged."""
+    write, record, model = forge
+    every_command = cycle(commands(data, model))
+    for place in find_places(record):
+        for value in (None, *VALUES):
+            write(mutate(record, place, value))
+            command = next(every_command)
+            code, _, err = run(*command)
+            assert code in (0, 1, 2) and "mistake" not in err, (place, value, command, err)
+            if value in (NESTED, "1e999", '{"name": "a"}'):
+                assert code == 1 and f"{model}: the model file is damaged: " in err, (place, value, command, err)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (("format",), "2", "the record has format 2, expected 1"),
+        (("columns",), "[]", "columns is empty"),
+        (("columns", 0, "mean"), "1e999", "columns[0].mean is inf, expected a number"),
+        (("columns", 0, "count"), "-1", "columns[0].count is -1, expected a whole number from 0 to"),
+        (("columns", 0, "categories"), '["u"]', "columns[0] has categories, but its kind is number"),
+        (("columns", 1, "name"), '"a"', "two columns have the name 'a'"),
+        (("columns", 2, "categories"), '["u", "u"]', "columns: two features would be named 't=u'"),
+        (("columns", 0, "extra"), "1", "columns[0] has an unknown entry 'extra'"),
+        (("target", "name"), None, "target has no 'name'"),
+        (("target", "name"), '"a"', "the target is one of the columns"),
+        (("target", "classes"), '["y", "x", "z"]', "target.classes are not in order"),
+        (("target", "classes"), '["x", "y"]', "the record has other classes than the forest"),
+        (("target", "task"), '"regression"', "target: a regression has numbers and no classes"),
+        (("columns", 0, "indicator"), "true", "the record has 7 features, but the forest 6"),
+        (("sources",), "[]", "sources is empty"),
+        (("sources", 0, "rows"), "41", "41 rows are recorded as learned, but the forest has seen 40"),
+        (("sources", 0, "first"), "[50, [1, 2]]", "sources[0].first[0] is 50, expected a whole number from 1 to 40"),
+        (("sources", 0, "crc"), "[1, 4294967296]", "sources[0].crc is 4294967296, expected a whole number"),
+        (("sources", 0, "path"), '"a\\u0000b"', "expected the name of a file"),
+        (("dropped",), "[1]", "dropped[0] is 1, expected text"),
+        (("chunk_rows",), "0", "chunk_rows is 0, expected a whole number from 1"),
+    ],
+)
+def test_what_is_damaged_is_named(place, value, message, forge, run, data):
+    write, record, model = forge
+    write(mutate(record, place, value))
+    code, _, err = run("predict", model, data)
+    assert code == 1 and err.startswith(f"bspforest: {model}: the model file is damaged: ") and message in err
+
+
+@pytest.mark.parametrize("command", ["info", "predict", "forget", "plot", "resume", "append"])
+def test_every_command_checks_the_record(command, forge, run, data, tmp_path):
+    write, record, model = forge
+    write(mutate(record, ("columns", 0, "kind"), '"date"'))
+    before = model.read_bytes()
+    arguments = {
+        "info": ("info", model),
+        "predict": ("predict", model, data),
+        "forget": ("forget", model, "--ids", "3"),
+        "plot": ("plot", model, "--dims", "a", "b", "-o", tmp_path / "p.png"),
+        "resume": ("learn", data, "--target", "kind", "--model", model, "--resume"),
+        "append": ("learn", data, "--target", "kind", "--model", model, "--append"),
+    }[command]
+    code, _, err = run(*arguments)
+    assert code == 1 and "the model file is damaged: columns[0].kind is 'date'" in err
+    assert model.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"estimator": 5}, "estimator is 5, expected text"),
+        ({"saved": "\ud800"}, "saved is '\\ud800', expected text"),
+        ({"forest": {}}, "forest has no 'n_trees'"),
+        ({"forest": None}, "forest is None, expected an object"),
+        ({"parameters": []}, "parameters is a list of 0 entries, expected an object"),
+        ({"parameters": {"x": json.loads(NESTED)}}, "parameters is nested too deeply"),
+    ],
+)
+def test_info_checks_the_header(changes, message, forge, run):
+    write, record, model = forge
+    write(json.dumps(record), **changes)
+    for options in ((), ("--json",)):
+        code, _, err = run("info", model, *options)
+        assert code == 1 and message in err.replace("\\\\", "\\")
+
+
+def test_info_shows_any_parameter(forge, run):
+    write, record, model = forge
+    write(json.dumps(record), parameters={"scaling": {"tuple": [[{"a": 1}], list(range(999))]}, "budget": 1e300})
+    code, out, _ = run("info", model)
+    assert code == 0 and 'scaling {"tuple": [[{"a": 1}], [0, 1' in out and "..., budget 1.000e+300" in out
