@@ -1,4 +1,4 @@
-"""What is wrong with data, files and commands: how it is said, and with which exit code."""
+"""Messages and exit codes for wrong data, files and commands."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_malformed_rows(run, tmp_path, monkeypatch):
     assert code == 0 and "5 malformed rows skipped" in out
 
 
-def test_columns_that_change(numbers, run, tmp_path):
+def test_missing_and_new_columns(numbers, run, tmp_path):
     path, X, y = numbers
     model = tmp_path / "m.bsp"
     run("learn", path, "--target", "y", "--model", model, "--trees", 2)
@@ -67,7 +67,7 @@ def test_columns_that_change(numbers, run, tmp_path):
     assert run("predict", model, more, "--drop", "d")[0] == 0
 
 
-def test_usage(numbers, run, tmp_path):
+def test_wrong_commands(numbers, run, tmp_path):
     path = numbers[0]
     for arguments, code, message in (
         ((), 2, "required: COMMAND"),
@@ -88,7 +88,7 @@ def test_usage(numbers, run, tmp_path):
         assert (found, message in err) == (code, True), (arguments, found, err)
 
 
-def test_a_model_saved_from_python_has_no_columns(numbers, run, tmp_path):
+def test_model_saved_from_python(numbers, run, tmp_path):
     _, X, y = numbers
     BSPForestRegressor(2, random_state=0).fit(X, y).save(tmp_path / "m.bsp")
     assert run("info", tmp_path / "m.bsp")[0] == 0
@@ -105,7 +105,7 @@ def test_help(command, run, monkeypatch):
     assert max(map(len, out.splitlines())) <= 120
 
 
-def test_without_pyarrow_it_says_what_to_install(numbers, run, monkeypatch):
+def test_without_pyarrow(numbers, run, monkeypatch):
     for name in [name for name in sys.modules if name.startswith(("pyarrow", "bspforest.cli."))]:
         if name not in ("bspforest.cli.main", "bspforest.cli.errors", "bspforest.cli.parser"):
             monkeypatch.delitem(sys.modules, name)
@@ -114,8 +114,8 @@ def test_without_pyarrow_it_says_what_to_install(numbers, run, monkeypatch):
     assert code == 1 and "pip install 'bspforest[cli]'" in err
 
 
-def test_a_messy_file_from_beginning_to_end(run, tmp_path):
-    """Quotes, a byte order mark, CRLF, blank lines, a quoted line end, gaps, text and booleans; then two wrong rows."""
+def test_messy_file_end_to_end(run, tmp_path):
+    """Quotes, a byte order mark, CRLF, blank lines, a quoted line end, missing values, text, booleans, two malformed rows."""
     rng = np.random.default_rng(0)
     X, colours = rng.random((900, 2)).round(6), ["red", "green, dark", 'b"lue', "line\r\nend"]
     rows = [b'\xef\xbb\xbf"a", b ,colour,flag,y\r\n\r\n']
@@ -146,10 +146,10 @@ def test_a_messy_file_from_beginning_to_end(run, tmp_path):
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What was wrong once
+# Regressions
 
 
-def test_a_target_without_a_value_is_no_class(run, tmp_path):
+def test_missing_target_values_are_no_class(run, tmp_path):
     path = write_rows(tmp_path / "d.csv", ["a", "y"], [[1, "x"], [2, ""], [3, "z"]])
     code, _, err = run("learn", path, "--target", "y", "--model", tmp_path / "m.bsp")
     assert code == 1 and "line 3: no value in the target 'y'" in err
@@ -158,13 +158,13 @@ def test_a_target_without_a_value_is_no_class(run, tmp_path):
     assert bspforest.load(tmp_path / "m.bsp").n_samples_ == 2
 
 
-def test_features_that_would_share_a_name(run, tmp_path):
+def test_duplicate_feature_names_are_refused(run, tmp_path):
     path = write_rows(tmp_path / "d.csv", ["x", "x=u", "y"], [["u", 1, 0.5], ["v", 2, 0.25], ["u", 3, 0.125]])
     code, _, err = run("learn", path, "--target", "y", "--model", tmp_path / "m.bsp")
     assert code == 1 and "two features would be named 'x=u'" in err
 
 
-def test_append_knows_a_file_by_any_name(run, numbers, tmp_path, monkeypatch):
+def test_append_recognises_a_file_under_another_path(run, numbers, tmp_path, monkeypatch):
     model = tmp_path / "m.bsp"
     assert run("learn", numbers[0], "--target", "y", "--model", model)[0] == 0
     monkeypatch.chdir(Path(numbers[0]).parent)
@@ -187,7 +187,7 @@ def test_outputs_are_checked_before_a_long_run(run, numbers, tmp_path):
 
 
 @pytest.mark.parametrize("suffix", ["gz", "bz2", "xz"])
-def test_compressed_data_that_is_cut_off(suffix, run, numbers, tmp_path):
+def test_truncated_compressed_data(suffix, run, numbers, tmp_path):
     data = {"gz": gzip, "bz2": bz2, "xz": lzma}[suffix].compress(Path(numbers[0]).read_bytes())
     path = tmp_path / f"d.csv.{suffix}"
     path.write_bytes(data[: len(data) // 2])

@@ -1,4 +1,4 @@
-"""Processes that are killed, interrupted or cut off, and pipes: the real thing."""
+"""Real processes that are killed or interrupted, and pipes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from bspforest.cli.main import main
 from bspforest.persistence import load_with_extra
 from bspforest.persistence.writer import make_image
 
-# SIGKILL, SIGTERM and named pipes are the very things tested here; Windows has none of them.
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals and named pipes")
 
 N = 8_000
@@ -31,7 +30,7 @@ COMMAND = [sys.executable, "-m", "bspforest.cli"]
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory) -> Path:
-    """A stream with gaps, text and malformed rows."""
+    """Return a file with missing values, text and malformed rows."""
     rng = np.random.default_rng(0)
     path = tmp_path_factory.mktemp("killed") / "stream.csv"
     with open(path, "w", newline="") as file:
@@ -45,7 +44,7 @@ def data(tmp_path_factory) -> Path:
 
 
 def options(data: Path | str, model: Path) -> list[str]:
-    """3,000 rows are held, so that forgetting is part of it."""
+    """Return the arguments of ``learn``, with a window of 3,000 rows so that rows are forgotten."""
     return [
         *("learn", str(data), "--target", "y", "--model", str(model), "--trees", "20", "--window", "3000"),
         *("--chunk-rows", "100", "--checkpoint-rows", "200", "--on-error", "skip", "--resume"),
@@ -54,7 +53,7 @@ def options(data: Path | str, model: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def children(tmp_path_factory):
-    """A server of processes."""
+    """Return a server that starts processes."""
     server = Children(tmp_path_factory.mktemp("killed") / "log")
     yield server
     server.close()
@@ -62,7 +61,7 @@ def children(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def undisturbed(data, children, tmp_path_factory) -> tuple[Path, float]:
-    """The model of a run without interruption, and the seconds it took."""
+    """Return the model of a run without interruption, and the seconds it took."""
     model = tmp_path_factory.mktemp("killed") / "undisturbed.bsp"
     begun = time.monotonic()
     children.start(options(data, model))
@@ -71,7 +70,7 @@ def undisturbed(data, children, tmp_path_factory) -> tuple[Path, float]:
 
 
 def check_same(model: Path, undisturbed: Path) -> None:
-    """Every row was learned once: forests and notes are the same to the last bit."""
+    """Check that each row was learned once: forests and records are identical."""
     (one, extra), (other, expected) = load_with_extra(model), load_with_extra(undisturbed)
     assert one.n_samples_seen_ == N
     for notes in (extra, expected):
@@ -82,7 +81,7 @@ def check_same(model: Path, undisturbed: Path) -> None:
 
 
 def wait_for_checkpoint(children, model: Path, then: float) -> int | None:
-    """Wait until the model is saved once more, and some seconds; the exit code if the process ended, as `Children.wait` says."""
+    """Wait until the model is saved once more, then some seconds; return the exit code if the process has ended."""
 
     def stamp() -> tuple[int, int] | None:
         return (model.stat().st_ino, model.stat().st_mtime_ns) if model.exists() else None
@@ -95,10 +94,10 @@ def wait_for_checkpoint(children, model: Path, then: float) -> int | None:
 
 
 def test_killed_twenty_times(data, undisturbed, children, tmp_path):
-    """SIGKILL at random moments, and soon after checkpoints; the same command goes on each time, and the result is that of an undisturbed run.
+    """Kill at random moments and soon after checkpoints, and resume: the result is that of an undisturbed run.
 
-    Shown to fail: with the position of the chunk before in a checkpoint, with the means that fill gaps left out of it,
-    and with a resume that starts one row too early.
+    This was seen to fail with the position of the previous chunk in a checkpoint, without the means that replace missing
+    numbers, and with a resume that starts one row too early.
     """
     rng = np.random.default_rng(1)
     model = tmp_path / "m.bsp"
@@ -116,7 +115,7 @@ def test_killed_twenty_times(data, undisturbed, children, tmp_path):
             os.kill(process, signal.SIGKILL)
             assert children.wait() in (-signal.SIGKILL, 0)
             kills += 1
-            if model.exists():  # whole, whenever that was
+            if model.exists():  # complete, whenever the process was killed
                 _, extra = load_with_extra(model)
                 positions.add(extra["command"]["sources"][0]["rows"])
         else:
@@ -124,14 +123,14 @@ def test_killed_twenty_times(data, undisturbed, children, tmp_path):
             check_same(model, undisturbed[0])
             if kills >= 20:
                 break
-            model.unlink()  # done before it was killed often enough: once more
-    assert len(positions) >= 5  # the kills came at many places
-    assert [left.name for left in tmp_path.iterdir()] == ["m.bsp"]  # half-written files of the killed are gone
+            model.unlink()  # it ended before enough kills: start again
+    assert len(positions) >= 5  # the kills hit many positions
+    assert [left.name for left in tmp_path.iterdir()] == ["m.bsp"]  # temporary files of killed processes are removed
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_interrupted(number, code, data, undisturbed, children, tmp_path):
-    """Ctrl-C and SIGTERM while a pipe is read: what is learned is saved, and said."""
+    """After Ctrl-C or SIGTERM while reading a pipe, the rows learned are saved and reported."""
     model, pipe = tmp_path / "m.bsp", tmp_path / "pipe"
     os.mkfifo(pipe)
     command = options(pipe, model)
@@ -142,7 +141,7 @@ def test_interrupted(number, code, data, undisturbed, children, tmp_path):
         stream.write(b"".join(lines[:3500]))
         while not model.exists():
             assert children.wait(0.02) is None, children.log.read_text()
-        # More than a pipe takes: once it is written, the process has come to read on, and has learned what came before.
+        # More than the buffer of a pipe: once it is written, the process has learned the rows before.
         stream.write(b"".join(lines[3500:5900]))
         os.kill(process, number)
         assert children.wait(60) == code, children.log.read_text()
@@ -152,7 +151,7 @@ def test_interrupted(number, code, data, undisturbed, children, tmp_path):
     n = extra["command"]["sources"][0]["rows"]
     assert 3000 < n < 6000
     assert f"{n:,} rows of {pipe} are learned and saved in {model}; --resume continues after them" in said
-    children.start(options(data, model))  # a pipe, read from its beginning again, is no different from a file
+    children.start(options(data, model))  # the same rows, now from a file
     assert children.wait() == 0, children.log.read_text()
     check_same(model, undisturbed[0])
 
@@ -172,15 +171,15 @@ sys.exit(bspforest.cli.main.main(["demo"]))
 """
 
 
-def test_interrupted_while_it_starts():
-    """Importing takes seconds on a busy machine. `--help` does not wait for it, and Ctrl-C ends it in one line."""
+def test_interrupted_while_importing():
+    """`--help` does not wait for slow imports, and Ctrl-C during them prints one line."""
     end = subprocess.run([sys.executable, "-c", INTERRUPT_WHILE_IMPORTING], capture_output=True, text=True, timeout=120)
     assert end.returncode == 130
     assert end.stderr == "bspforest: interrupted\n"
 
 
 def test_terminated_in_the_background(data, tmp_path):
-    """A shell starts ``bspforest ... &`` with Ctrl-C ignored; SIGTERM ends it all the same, with all learned saved."""
+    """A shell starts ``bspforest ... &`` with SIGINT ignored; SIGTERM still saves the rows learned."""
     model, pipe, log = tmp_path / "m.bsp", tmp_path / "pipe", tmp_path / "log"
     os.mkfifo(pipe)
     with open(log, "wb") as out:
@@ -202,27 +201,27 @@ def test_terminated_in_the_background(data, tmp_path):
 
 
 def test_no_signal_is_lost_while_a_block_is_parsed():
-    """With pyarrow's own signal handlers, about one in forty was, and the command waited for its pipe for ever."""
+    """With pyarrow's own signal handlers, about one in forty was lost, and the command waited for its pipe for ever."""
     block = b"".join(b"%d,%d\n" % (k, k * k) for k in range(3_000))
     source = CsvSource(io.BytesIO(b"a,b\n" + block), "test")
-    came: list[int] = []
-    before = signal.signal(signal.SIGTERM, lambda number, frame: came.append(number))
+    received: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: received.append(number))
     try:
         for k in range(400):
             timer = threading.Timer(k % 20 / 2_000, os.kill, (os.getpid(), signal.SIGTERM))
             timer.start()
             end = time.monotonic() + 10
-            while not came and time.monotonic() < end:
+            while not received and time.monotonic() < end:
                 source._read_block(block, 1, {"a": "number", "b": "number"})
-            assert came, f"signal {k}"
+            assert received, f"signal {k}"
             timer.join()
-            came.clear()
+            received.clear()
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def test_pipes_as_a_user_would(data, tmp_path):
-    """cat | learn, predict | head, with a class that a pipe's first rows do not show."""
+def test_pipes_in_a_shell(data, tmp_path):
+    """Run ``cat | learn`` and ``predict | head``."""
     model = tmp_path / "m.bsp"
     shell = " ".join(COMMAND)
     learned = subprocess.run(
@@ -246,8 +245,8 @@ def test_pipes_as_a_user_would(data, tmp_path):
     assert "Traceback" not in head.stderr and "BrokenPipe" not in head.stderr
 
 
-def test_a_new_class_in_a_pipe(tmp_path, monkeypatch, capsys):
-    """The first 1,000 rows of a pipe settle the classes; what comes later must be announced."""
+def test_new_class_in_a_pipe(tmp_path, monkeypatch, capsys):
+    """Classes that are not in the first 1,000 rows of a pipe must be given by --classes."""
     rows = "a,c\n" + "".join(f"{k % 10},{'x' if k % 3 else 'y'}\n" for k in range(1200)) + "1,z\n" + "2,x\n" * 300
     command = ["learn", "-", "--target", "c", "--model", str(tmp_path / "m.bsp"), "--trees", "2"]
 
@@ -263,8 +262,8 @@ def test_a_new_class_in_a_pipe(tmp_path, monkeypatch, capsys):
     assert forest.classes_.tolist() == ["x", "y", "z"] and forest.n_samples_ == 1501
 
 
-def test_a_checkpoint_that_cannot_be_saved_is_reported(data, children, tmp_path):
-    """The folder is taken away while the command runs."""
+def test_failed_checkpoint_is_reported(data, children, tmp_path):
+    """The folder is moved away while the command runs."""
     folder = tmp_path / "gone"
     folder.mkdir()
     children.start(options(data, folder / "m.bsp"))

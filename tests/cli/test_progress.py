@@ -1,4 +1,4 @@
-"""What a person sees: progress, and what happens before the clock starts."""
+"""Progress on standard error, and compiling before the stream starts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bspforest.cli.progress import RowProgress
 from bspforest.engine import precompile
 from bspforest.engine.forest import OnlineForest
 
-# Counts the kernels that are compiled, or fetched from numba's cache, after the clock has started.
+# Fails if a kernel is compiled, or read from numba's cache, after the stream has started.
 COUNT_KERNELS = """
 import sys
 from numba.core.dispatcher import Dispatcher
@@ -43,7 +43,7 @@ def data(tmp_path):
     return str(path)
 
 
-def test_nothing_is_compiled_in_mid_stream(data):
+def test_nothing_is_compiled_while_a_stream_is_learned(data):
     command = ["evaluate", data, "--target", "y", "--trees", "2", "--chunk-rows", "10", "--window", "30"]
     end = subprocess.run(
         [sys.executable, "-c", COUNT_KERNELS, *command], capture_output=True, text=True, timeout=300, check=False
@@ -51,7 +51,7 @@ def test_nothing_is_compiled_in_mid_stream(data):
     assert end.returncode == 0, end.stderr
 
 
-def test_commands_that_learn_have_everything_compiled_first(data, tmp_path, monkeypatch, capsys):
+def test_kernels_are_compiled_before_learning(data, tmp_path, monkeypatch, capsys):
     happened = []
 
     def compile_all(tell):

@@ -1,10 +1,11 @@
-"""``bspforest learn``: what it says when it fails, and what it refuses when it goes on."""
+"""``bspforest learn``: the model, checkpoints, failures, --resume and --append."""
 
 from __future__ import annotations
 
 import json
 import re
 import time
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -19,7 +20,7 @@ from bspforest.cli.model.checkpoint import Checkpoints
 from bspforest.persistence import load_with_extra
 
 
-def write_rows(path, rows):
+def write_lines(path, rows):
     path.write_text("\n".join(["a,b,y", *rows]) + "\n")
     return path
 
@@ -30,26 +31,109 @@ BAD = ["x,1,1.5", *GOOD]
 
 @pytest.fixture
 def model(run, tmp_path):
-    """A model of 50 rows."""
+    """Return a model of 50 rows."""
     path = tmp_path / "m.bsp"
-    data = write_rows(tmp_path / "good.csv", GOOD)
+    data = write_lines(tmp_path / "good.csv", GOOD)
     assert run("learn", data, "--target", "y", "--model", path, "--trees", 2)[0] == 0
     return path
 
 
+def test_model_is_that_of_partial_fit(numbers, run, tmp_path):
+    path, X, y = numbers
+    model = tmp_path / "m.bsp"
+    code, out, _ = run(
+        "learn", path, "--target", "y", "--model", model, "--trees", 7, "--chunk-rows", 100, "--checkpoint-rows", 150
+    )
+    assert code == 0
+    assert "600 rows learned" in out and f"Model: {model}" in out
+    forest = BSPForestRegressor(7, random_state=0)
+    for start in range(0, 600, 100):
+        forest.partial_fit(X[start : start + 100], y[start : start + 100])
+    assert same(bspforest.load(model), forest)
+
+
+def test_existing_models_are_not_overwritten(numbers, run, tmp_path):
+    model = tmp_path / "m.bsp"
+    model.write_bytes(b"precious")
+    code, _, err = run("learn", numbers[0], "--target", "y", "--model", model)
+    assert code == 2 and all(option in err for option in ("--resume", "--append", "--overwrite"))
+    assert model.read_bytes() == b"precious"
+    code, _, err = run("learn", numbers[0], "--target", "y", "--model", model, "--resume")
+    assert code == 1 and "model file" in err
+    assert run("learn", numbers[0], "--target", "y", "--model", model, "--trees", 2, "--overwrite")[0] == 0
+
+
+def test_resume_learns_the_rows_added_to_a_file(numbers, run, tmp_path):
+    lines = Path(numbers[0]).read_text().splitlines(keepends=True)
+    growing, model = tmp_path / "growing.csv", tmp_path / "m.bsp"
+    command = ("learn", growing, "--target", "y", "--model", model, "--trees", 5, "--chunk-rows", 100, "--resume")
+    growing.write_text("".join(lines[:301]))
+    assert run(*command)[0] == 0
+    growing.write_text("".join(lines))
+    code, out, _ = run(*command)
+    assert code == 0 and "Continuing after 300 rows" in out and "300 rows learned" in out
+    assert "No new rows" in run(*command)[1]
+    whole = tmp_path / "whole.bsp"
+    run("learn", numbers[0], "--target", "y", "--model", whole, "--trees", 5, "--chunk-rows", 100)
+    assert same(bspforest.load(model), bspforest.load(whole))
+    other = tmp_path / "other.csv"
+    other.write_text("".join(lines[:5] + lines[6:] + lines[5:6]))
+    code, _, err = run("learn", other, "--target", "y", "--model", model, "--resume")
+    assert code == 1 and "not those that were learned" in err
+    other.write_text("".join(lines[:100]))
+    code, _, err = run("learn", other, "--target", "y", "--model", model, "--resume")
+    assert code == 1 and "has 99 rows, but 600 were learned already" in err
+    for extra, named in ((("--trees", 6), "--trees 5"), (("--drop", "a"), "--drop"), (("--text", "a"), "--text a")):
+        code, _, err = run("learn", growing, "--target", "y", "--model", model, "--resume", *extra)
+        assert code == 2 and named in err
+
+
+def test_append_learns_each_file_once(numbers, run, tmp_path):
+    lines = Path(numbers[0]).read_text().splitlines(keepends=True)
+    first, second, model = tmp_path / "1.csv", tmp_path / "2.csv", tmp_path / "m.bsp"
+    first.write_text("".join(lines[:301]))
+    second.write_text("".join(lines[:1] + lines[301:]))
+    options = ("--target", "y", "--model", model, "--trees", 5, "--chunk-rows", 100)
+    assert run("learn", second, *options, "--append")[0] == 2
+    run("learn", first, *options)
+    assert run("learn", second, *options, "--append")[0] == 0
+    for path in (first, second):
+        code, _, err = run("learn", path, *options, "--append")
+        assert code == 2 and "300 rows of it already" in err
+    assert "No new rows" in run("learn", second, *options, "--resume")[1]
+    whole = tmp_path / "whole.bsp"
+    run("learn", numbers[0], *options[:2], "--model", whole, *options[4:])
+    assert same(bspforest.load(model), bspforest.load(whole))
+    _, extra = load_with_extra(model)
+    assert [source["rows"] for source in extra["command"]["sources"]] == [300, 300]
+
+
+@pytest.mark.parametrize(
+    ("labels", "task"),
+    [("01", None), (("true", "false"), None), (("1.0", "2.0"), "classification"), (("0.5", "2.0"), "classification")],
+)
+def test_classes_of_any_kind_are_saved_and_loaded(labels, task, run, tmp_path):
+    data = write_lines(tmp_path / "d.csv", [f"{k % 7},{k % 2},{labels[k % 2]}" for k in range(40)])
+    command = ("learn", data, "--target", "y", "--model", tmp_path / "m.bsp", "--trees", 2)
+    assert run(*command, *(("--task", task) if task else ()))[0] == 0
+    assert run(*command, "--resume")[:2] == (0, "Continuing after 40 rows\nNo new rows in " + str(data) + "\n")
+    code, out, _ = run("predict", tmp_path / "m.bsp", data)
+    assert code == 0 and set(out.split()[1:]) <= {label.removesuffix(".0") for label in labels} | set(labels)
+
+
 # ----------------------------------------------------------------------------------------------------------------------
-# What is saved when it fails
+# What a failed run has saved
 
 
 @pytest.mark.parametrize("before", ["a model of the command", "a model from Python", "something else"])
-def test_a_file_to_be_overwritten_is_not_taken_for_what_was_saved(before, model, run, tmp_path):
+def test_failure_before_the_first_save_leaves_the_old_file(before, model, run, tmp_path):
     if before == "a model from Python":
         X = np.arange(40.0).reshape(20, 2)
         BSPForestRegressor(2, random_state=0).fit(X, X[:, 0]).save(model)
     elif before == "something else":
         model.write_bytes(b"precious")
     content = model.read_bytes()
-    data = write_rows(tmp_path / "bad.csv", BAD)
+    data = write_lines(tmp_path / "bad.csv", BAD)
     code, _, err = run("learn", data, "--target", "y", "--model", model, "--overwrite", "--trees", 2, "--number", "a")
     assert code == 1
     assert err == (
@@ -59,30 +143,30 @@ def test_a_file_to_be_overwritten_is_not_taken_for_what_was_saved(before, model,
     assert model.read_bytes() == content
 
 
-def test_what_is_saved_is_said_of_the_right_data(model, run, tmp_path, monkeypatch):
-    """Appended data that fails at once is not said to be learned; resumed data is, as far as it was."""
+def test_failure_reports_the_rows_saved_of_this_data(model, run, tmp_path, monkeypatch):
+    """Nothing of appended data that fails at once; of resumed data, the rows learned before."""
     monkeypatch.setattr("bspforest.cli.data.csv_source.BLOCK", 100)
-    data = write_rows(tmp_path / "bad.csv", BAD)
+    data = write_lines(tmp_path / "bad.csv", BAD)
     code, _, err = run("learn", data, "--target", "y", "--model", model, "--append")
     assert code == 1 and err.startswith(f"bspforest: Nothing was saved: {model} is unchanged.\n")
-    data = write_rows(tmp_path / "good.csv", [*GOOD, *GOOD[:20], *BAD])
+    data = write_lines(tmp_path / "good.csv", [*GOOD, *GOOD[:20], *BAD])
     code, _, err = run("learn", data, "--target", "y", "--model", model, "--resume")
     assert code == 1 and err.startswith(f"bspforest: 50 rows of {data} are learned and saved in {model}; --resume")
     new = tmp_path / "new.bsp"
-    code, _, err = run("learn", write_rows(data, BAD), "--target", "y", "--model", new, "--number", "a")
+    code, _, err = run("learn", write_lines(data, BAD), "--target", "y", "--model", new, "--number", "a")
     assert code == 1 and err.startswith("bspforest: Nothing was saved: there is no model file.\n") and not new.exists()
 
 
-def test_any_failure_says_what_is_saved(run, tmp_path):
+def test_failure_in_a_later_chunk_keeps_the_earlier_ones(run, tmp_path):
     """The forest refuses the second chunk; the first is in the file."""
-    data = write_rows(tmp_path / "wide.csv", [*GOOD, "1.7e308,0,1", "-1.7e308,0,1"])
+    data = write_lines(tmp_path / "wide.csv", [*GOOD, "1.7e308,0,1", "-1.7e308,0,1"])
     options = ("--target", "y", "--trees", 2, "--chunk-rows", 50, "--model", tmp_path / "m.bsp")
     code, _, err = run("learn", data, *options)
     assert code == 1 and f"50 rows of {data} are learned and saved" in err and "overflows" in err
 
 
 def test_huge_numbers_can_be_saved(run, tmp_path):
-    data = write_rows(tmp_path / "d.csv", [f"{1e308 + k * 1e305},{'' if k % 9 else k},{k / 8}" for k in range(60)])
+    data = write_lines(tmp_path / "d.csv", [f"{1e308 + k * 1e305},{'' if k % 9 else k},{k / 8}" for k in range(60)])
     model = tmp_path / "m.bsp"
     command = ("learn", data, "--target", "y", "--model", model, "--trees", 2, "--chunk-rows", 20)
     code, _, err = run(*command, "--checkpoint-rows", 20)
@@ -92,14 +176,14 @@ def test_huge_numbers_can_be_saved(run, tmp_path):
 
 def test_a_model_that_cannot_be_saved(run, tmp_path, monkeypatch):
     monkeypatch.setattr("bspforest.persistence.header.LARGEST_HEADER", 1_000)
-    data = write_rows(tmp_path / "d.csv", GOOD)
+    data = write_lines(tmp_path / "d.csv", GOOD)
     code, _, err = run("learn", data, "--target", "y", "--model", tmp_path / "m.bsp", "--trees", 2)
     assert code == 1 and "Nothing was saved: there is no model file" in err
     assert re.search(r"the model could not be saved: .* at most 1,000 can be held", err)
 
 
-def test_a_failed_checkpoint_is_made_up_for(tmp_path):
-    """The folder is away while a checkpoint is written, and there again at the end."""
+def test_final_save_succeeds_after_a_failed_checkpoint(tmp_path):
+    """The folder is missing while a checkpoint is written, and back at the end."""
     folder, away = tmp_path / "here", tmp_path / "away"
     folder.mkdir()
     X = np.random.default_rng(0).random((60, 2))
@@ -114,9 +198,9 @@ def test_a_failed_checkpoint_is_made_up_for(tmp_path):
     assert load_with_extra(folder / "m.bsp")[1] == {"n": 3}
 
 
-def test_learning_that_fails_keeps_the_last_checkpoint(run, tmp_path, monkeypatch):
-    """No one knows how much of a chunk is learned when memory runs out: every row is learned once all the same."""
-    data, model, whole = write_rows(tmp_path / "d.csv", GOOD), tmp_path / "m.bsp", tmp_path / "whole.bsp"
+def test_failed_learning_keeps_the_last_checkpoint(run, tmp_path, monkeypatch):
+    """When memory runs out, it is not known how much of a chunk was learned; resuming still learns each row once."""
+    data, model, whole = write_lines(tmp_path / "d.csv", GOOD), tmp_path / "m.bsp", tmp_path / "whole.bsp"
     options = ("--target", "y", "--trees", 2, "--chunk-rows", 5, "--checkpoint-rows", 10)
     assert run("learn", data, "--model", whole, *options)[0] == 0
     partial_fit = BSPForestRegressor.partial_fit
@@ -138,7 +222,7 @@ def test_learning_that_fails_keeps_the_last_checkpoint(run, tmp_path, monkeypatc
 
 
 def while_it_learns(monkeypatch, do):
-    """Have something done by another program after the second chunk is learned."""
+    """Call a function, as another program would act, after the second chunk is learned."""
     learn = Learner.learn
 
     def learn_and_do(self):
@@ -150,20 +234,20 @@ def while_it_learns(monkeypatch, do):
     monkeypatch.setattr(Learner, "learn", learn_and_do)
 
 
-def test_a_model_that_appears_meanwhile_is_not_overwritten(run, tmp_path, monkeypatch):
-    data, model = write_rows(tmp_path / "d.csv", GOOD), tmp_path / "m.bsp"
+def test_model_created_meanwhile_is_not_overwritten(run, tmp_path, monkeypatch):
+    data, model = write_lines(tmp_path / "d.csv", GOOD), tmp_path / "m.bsp"
     while_it_learns(monkeypatch, lambda: model.write_bytes(b"precious"))
     code, _, err = run("learn", data, "--target", "y", "--model", model, "--trees", 2, "--chunk-rows", 5)
     assert code == 1 and "file exists, and is not to be overwritten" in err
     assert model.read_bytes() == b"precious"
 
 
-def test_rows_forgotten_meanwhile_do_not_come_back(run, tmp_path, monkeypatch):
-    """``forget`` while ``learn`` runs: its next checkpoint would undo it."""
-    data, model = write_rows(tmp_path / "d.csv", GOOD), tmp_path / "m.bsp"
+def test_rows_forgotten_meanwhile_stay_forgotten(run, tmp_path, monkeypatch):
+    """The next checkpoint of ``learn`` would undo a ``forget`` by another process."""
+    data, model = write_lines(tmp_path / "d.csv", GOOD), tmp_path / "m.bsp"
     options = ("--target", "y", "--model", model, "--chunk-rows", 5)
     assert run("learn", data, *options, "--trees", 2)[0] == 0
-    more = write_rows(tmp_path / "more.csv", GOOD[:40])
+    more = write_lines(tmp_path / "more.csv", GOOD[:40])
 
     def forget():
         forest, extra = load_with_extra(model)
@@ -181,8 +265,8 @@ def test_rows_forgotten_meanwhile_do_not_come_back(run, tmp_path, monkeypatch):
     assert bspforest.load(model).n_samples_ == 88
 
 
-def test_what_another_program_wrote_is_not_taken_for_ones_own(tmp_path):
-    """It came after a checkpoint was on disk, and before the next chunk, for which a slow pipe may have one wait."""
+def test_file_written_by_another_program_is_not_replaced(tmp_path):
+    """It was written after a checkpoint, and before the next chunk, which may take long to arrive from a pipe."""
     path = tmp_path / "m.bsp"
     forest = BSPForestRegressor(2, random_state=0).fit([[0.0], [1.0], [2.0]], [0, 1, 2])
     checkpoints = Checkpoints(path, 1, None, overwrite=False)
@@ -197,32 +281,32 @@ def test_what_another_program_wrote_is_not_taken_for_ones_own(tmp_path):
     assert load_with_extra(path)[1] == {"n": 2}
 
 
-def test_a_new_file_under_an_old_name_can_be_appended(run, tmp_path, monkeypatch):
-    """As a daily job does. The same rows are refused, from whichever folder."""
-    data, model = write_rows(tmp_path / "today.csv", GOOD), tmp_path / "m.bsp"
+def test_append_new_file_with_an_old_name(run, tmp_path, monkeypatch):
+    """As in a daily job. The same rows are refused under any path."""
+    data, model = write_lines(tmp_path / "today.csv", GOOD), tmp_path / "m.bsp"
     options = ("--target", "y", "--model", model)
     assert run("learn", data, *options, "--trees", 2)[0] == 0
     (tmp_path / "below").mkdir()
     monkeypatch.chdir(tmp_path / "below")
     code, _, err = run("learn", "../today.csv", *options, "--append")
     assert code == 2 and "has learned 50 rows of it already; --resume continues after them" in err
-    write_rows(data, GOOD[::-1])
+    write_lines(data, GOOD[::-1])
     code, _, err = run("learn", data, *options, "--resume")
     assert code == 1 and "--append adds other data" in err
     assert run("learn", "../today.csv", *options, "--append")[0] == 0
     assert bspforest.load(model).n_samples_ == 100
-    write_rows(tmp_path / "below" / "today.csv", GOOD[:20])
+    write_lines(tmp_path / "below" / "today.csv", GOOD[:20])
     assert run("learn", "today.csv", *options, "--append")[0] == 0
     assert bspforest.load(model).n_samples_ == 120
 
 
-def test_a_last_line_that_was_half_written(run, tmp_path):
-    """The rows before it must not be learned again, as they would be if the file passed for another."""
+def test_incomplete_last_line(run, tmp_path):
+    """The file must not be taken for another one, whose rows would all be learned again."""
     data, model = tmp_path / "d.csv", tmp_path / "m.bsp"
     data.write_text("\n".join(["a,b,y", *GOOD])[:-1])
     options = ("--target", "y", "--model", model, "--chunk-rows", 20)
     assert run("learn", data, *options, "--trees", 2)[0] == 0
-    write_rows(data, GOOD)
+    write_lines(data, GOOD)
     code, _, err = run("learn", data, *options, "--resume")
     assert (
         code == 1
@@ -237,16 +321,16 @@ def test_a_last_line_that_was_half_written(run, tmp_path):
 
 
 def test_classes_with_fractions(run, tmp_path):
-    """Learned as they are evaluated; predictions and pictures show the numbers, and Python the same forest by index."""
+    """Predictions and pictures show the numbers; in Python, the labels of the forest are indices."""
     X = np.random.default_rng(0).random((300, 2))
     index = (X[:, 0] * 3).astype(int)
     rows = [f"{a!r},{b!r},{[0.5, 1.0, 10.5][k]}" for (a, b), k in zip(X.tolist(), index, strict=True)]
-    data, model, grown = write_rows(tmp_path / "d.csv", rows[:200]), tmp_path / "m.bsp", tmp_path / "p.parquet"
+    data, model, grown = write_lines(tmp_path / "d.csv", rows[:200]), tmp_path / "m.bsp", tmp_path / "p.parquet"
     command = ("--target", "y", "--task", "classification", "--trees", 5, "--chunk-rows", 100)
     assert run("evaluate", data, *command)[0] == 0
     code, out, _ = run("learn", data, *command, "--model", model)
     assert code == 0 and "3 classes: 0.5, 1.0, 10.5\nClasses are not whole numbers: in Python" in out
-    write_rows(data, rows)
+    write_lines(data, rows)
     assert run("learn", data, *command, "--model", model, "--resume")[0] == 0
     forest = BSPForestClassifier(5, random_state=0)
     for start in (0, 100, 200):
@@ -264,10 +348,10 @@ def test_classes_with_fractions(run, tmp_path):
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Going on
+# Options of a continued run
 
 
-def test_kinds_of_columns_cannot_change(model, run, tmp_path):
+def test_resume_refuses_other_kinds_of_columns(model, run, tmp_path):
     command = ("learn", tmp_path / "good.csv", "--target", "y", "--model", model, "--resume")
     code, _, err = run(*command, "--text", "a")
     assert code == 2 and f"--text a: {model} was learned with 'a' as number, which cannot be changed" in err
@@ -277,8 +361,8 @@ def test_kinds_of_columns_cannot_change(model, run, tmp_path):
     assert run(*command, "--number", "a,b,y")[0] == 0
 
 
-def test_the_same_options_go_on(run, tmp_path):
-    data = write_rows(tmp_path / "d.csv", [f"{k % 7},{k % 5},{k % 3}" for k in range(50)])
+def test_resume_with_the_same_options(run, tmp_path):
+    data = write_lines(tmp_path / "d.csv", [f"{k % 7},{k % 5},{k % 3}" for k in range(50)])
     command = ("learn", data, "--target", "y", "--model", tmp_path / "m.bsp", "--trees", 2, "--resume")
     options = ("--text", "a,y", "--drop", "b", "--number", "b")
     assert run(*command, *options)[0] == 0
@@ -286,26 +370,3 @@ def test_the_same_options_go_on(run, tmp_path):
     assert code == 0 and "No new rows" in out
     code, _, err = run(*command, "--number", "a")
     assert code == 2 and "with 'a' as text" in err
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Forgetting
-
-
-def test_forgotten_rows_are_not_in_the_means(run, tmp_path):
-    """What is left beside the forest is what a model has that never saw them, and gaps are filled accordingly."""
-    rows = [f"{'' if k % 5 == 4 else k % 7},{k % 2},{k / 8}" for k in range(50)]
-    odd = [f"{1e6 + k},1,{k}" for k in range(10)]
-    data, model, plain = tmp_path / "d.csv", tmp_path / "m.bsp", tmp_path / "plain.bsp"
-    options = ("--target", "y", "--trees", 2, "--model")
-    assert run("learn", write_rows(data, rows + odd), *options, model)[0] == 0
-    assert run("forget", model, "--ids", "50-59")[0] == 0
-    assert run("learn", write_rows(tmp_path / "less.csv", rows), *options, plain)[0] == 0
-    left, expected = (load_with_extra(path)[1]["command"]["columns"] for path in (model, plain))
-    for column, other in zip(left, expected, strict=True):
-        assert column == {**other, "mean": pytest.approx(other["mean"], rel=1e-12)}
-    code, out, _ = run("learn", write_rows(data, rows + odd), *options[:2], "--model", model, "--resume")
-    assert code == 0 and "No new rows" in out
-    X = np.arange(40.0).reshape(20, 2)  # a model without notes has nothing to take anew
-    BSPForestRegressor(2, random_state=0).fit(X, X[:, 0]).save(tmp_path / "python.bsp")
-    assert run("forget", tmp_path / "python.bsp", "--ids", "3")[0] == 0

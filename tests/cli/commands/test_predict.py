@@ -1,16 +1,58 @@
-"""``bspforest predict``: what it writes when there is little to write, and what it refuses before it reads."""
+"""``bspforest predict``: predictions, output files, and options that are refused."""
 
 from __future__ import annotations
+
+import csv
+import io
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from csv_files import write_rows
+
+import bspforest
+from bspforest import BSPForestClassifier
+
+
+def test_predictions_match_python(numbers, run, tmp_path):
+    path, X, _ = numbers
+    model, out_file = tmp_path / "m.bsp", tmp_path / "p.parquet"
+    run("learn", path, "--target", "y", "--model", model, "--trees", 7)
+    forest = bspforest.load(model)
+    mean, std = forest.predict(X, return_std=True)
+    code, out, err = run("predict", model, path, "--std", "--quantiles", "0.1,0.9", "--keep", "a")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert (code, err, list(rows[0])) == (0, "", ["a", "prediction", "std", "q0.1", "q0.9"])
+    np.testing.assert_array_equal([float(row["prediction"]) for row in rows], mean)
+    np.testing.assert_array_equal([float(row["std"]) for row in rows], std)
+    np.testing.assert_array_equal([float(row["q0.9"]) for row in rows], forest.predict_quantiles(X, [0.9])[:, 0])
+    np.testing.assert_array_equal([float(row["a"]) for row in rows], X[:, 0])
+    assert run("predict", model, path, "-o", out_file)[0] == 0
+    np.testing.assert_array_equal(pq.read_table(out_file)["prediction"].to_numpy(), mean)
+    code, _, err = run("predict", model, path, "-o", out_file)
+    assert code == 2 and "--overwrite" in err
+    assert run("predict", model, path, "--proba")[0] == 2
+
+
+def test_classes_and_probabilities_match_python(classes, run, tmp_path):
+    path, X, _ = classes
+    model = tmp_path / "m.bsp"
+    run("learn", path, "--target", "kind", "--model", model, "--trees", 5)
+    forest = bspforest.load(model)
+    assert isinstance(forest, BSPForestClassifier)
+    unlabelled = write_rows(tmp_path / "new.csv", ["b", "a"], X[:50, ::-1].tolist())
+    code, out, _ = run("predict", model, unlabelled, "--proba")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert code == 0 and list(rows[0]) == ["prediction", "p(high)", "p(late)", "p(low)"]
+    assert [row["prediction"] for row in rows] == forest.predict(X[:50]).tolist()
+    np.testing.assert_array_equal([float(row["p(low)"]) for row in rows], forest.predict_proba(X[:50])[:, 2])
+    assert run("predict", model, path, "--std")[0] == 2
 
 
 @pytest.fixture
 def models(run, tmp_path):
-    """A model of numbers and one of classes, of the columns a (numbers) and t (text)."""
+    """Return a regression and a classification model of the columns a (numbers) and t (text)."""
     rows = [f"{k % 7},{'uv'[k % 2]},{k / 8},{'xyz'[k % 3]}" for k in range(60)]
     data = tmp_path / "d.csv"
     data.write_text("\n".join(["a,t,y,kind", *rows]) + "\n")
@@ -20,8 +62,8 @@ def models(run, tmp_path):
     return numbers, classes
 
 
-def test_no_rows(models, run, tmp_path):
-    """A table without rows has all its columns, of the types that they have with rows."""
+def test_data_without_rows(models, run, tmp_path):
+    """A table without rows has the same columns and types as one with rows."""
     some, none = tmp_path / "some.csv", tmp_path / "none.csv"
     header = "name,a,t"
     some.write_text(f"{header}\nfirst,1,u\n")
@@ -58,20 +100,20 @@ def test_no_rows(models, run, tmp_path):
         (0, ("--keep", "a,a"), "a"),
     ],
 )
-def test_columns_that_would_share_a_name(which, asked, name, models, run, tmp_path):
-    """Refused before DATA is opened: there is none."""
+def test_duplicate_output_columns_are_refused(which, asked, name, models, run, tmp_path):
+    """They are refused before DATA is opened, which does not exist here."""
     code, _, err = run("predict", models[which], tmp_path / "no.csv", *asked)
     assert code == 2 and f"two columns of the output would be named {name!r}" in err
 
 
-def test_columns_of_that_name_may_be_kept_if_nothing_collides(models, run, tmp_path):
+def test_columns_named_like_outputs_may_be_kept(models, run, tmp_path):
     data = tmp_path / "d.csv"
     data.write_text("std,a,t\n5,1,u\n")
     code, out, _ = run("predict", models[0], data, "--keep", "std")
     assert code == 0 and out.startswith("std,prediction\n5,")
 
 
-def test_places_that_cannot_be_written(models, run, tmp_path):
+def test_outputs_that_cannot_be_written(models, run, tmp_path):
     data = tmp_path / "d.csv"
     code, _, err = run("predict", models[0], data, "-o", tmp_path / "nodir" / "out.csv")
     assert code == 2 and f"there is no folder {tmp_path / 'nodir'}" in err
@@ -79,8 +121,8 @@ def test_places_that_cannot_be_written(models, run, tmp_path):
     assert code == 2 and "is a folder, expected a regular file; -o - writes to standard output" in err
 
 
-def test_nothing_is_left_of_an_output_that_fails(models, run, tmp_path):
-    """Neither of this run nor of one that was killed; the file that was there stays, and keeps its permissions."""
+def test_failed_output_leaves_no_trace(models, run, tmp_path):
+    """Temporary files of this run and of killed ones are removed; an existing file keeps its content and permissions."""
     folder, data = tmp_path / "out", tmp_path / "d.csv"
     folder.mkdir()
     out = folder / "p.csv"

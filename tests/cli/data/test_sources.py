@@ -1,4 +1,4 @@
-"""Data in every format, cut anywhere, gives the same rows; what is wrong is named with its line."""
+"""All formats give the same rows wherever blocks end, and malformed rows are reported with their line."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import csv
 import gzip
 import io
 import lzma
+import tracemalloc
 
 import numpy as np
 import pyarrow as pa
@@ -44,7 +45,7 @@ KINDS = {"size": "number", "price": "number", "name": "text"}
 
 
 def read_all(source, kinds, n_sample=0):
-    """All rows with their places, and all that are left out."""
+    """Return all rows with their locations, and all rejected rows."""
     if n_sample:
         source.sample(n_sample)
     rows, rejected = [], []
@@ -71,8 +72,8 @@ field = st.text(alphabet='ab,"\n\r; é1', max_size=6)
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.lists(field, min_size=2, max_size=2), min_size=1, max_size=12), st.integers(1, 60), st.booleans())
-def test_any_csv_as_the_standard_library_reads_it(rows, block, crlf):
-    """Whatever is in the fields and wherever blocks end, rows and their lines are those of Python's csv module."""
+def test_csv_is_read_as_by_the_standard_library(rows, block, crlf):
+    """Rows and their lines are those of Python's csv module, for any fields and any block size."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\r\n" if crlf else "\n")
     writer.writerows([["a", "b"], *rows])
@@ -99,12 +100,12 @@ def test_any_csv_as_the_standard_library_reads_it(rows, block, crlf):
         (b'a,b\n1,2\n3,"4\n5,6\n', "line 3: a quote is opened and never closed"),
     ],
 )
-def test_what_is_no_csv(data, message):
+def test_invalid_csv_is_refused(data, message):
     with pytest.raises(CommandError, match=message):
         CsvSource(io.BytesIO(data), "data.csv").sample(10)
 
 
-def test_a_record_without_end_does_not_fill_the_memory(monkeypatch):
+def test_unclosed_quote_does_not_fill_the_memory(monkeypatch):
     monkeypatch.setattr(csv_source, "LONGEST", 5000)
     monkeypatch.setattr(csv_source, "BLOCK", 1000)
     data = b'a,b\n1,2\n3,"' + b"x" * 20_000 + b'"\n'
@@ -127,7 +128,7 @@ def test_kinds_of_columns():
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Files of all kinds
+# All formats
 
 TABLE = pa.table(
     {
@@ -197,7 +198,7 @@ def test_every_format_gives_the_same_rows(name, tmp_path, monkeypatch):
     assert [row[0] for row in rows][:2] == (["line 2", "line 3"] if "csv" in name else ["row 1", "row 2"])
 
 
-def test_matrix_archives(tmp_path):
+def test_numpy_archive_of_a_matrix(tmp_path):
     rng = np.random.default_rng(0)
     X, y = rng.random((50, 3)), rng.integers(0, 2, 50)
     for order in "CF":
@@ -211,7 +212,7 @@ def test_matrix_archives(tmp_path):
         assert [row[3] for row in rows] == y.tolist()
 
 
-def test_folders_with_columns_in_their_names(tmp_path):
+def test_folder_with_columns_in_its_path(tmp_path):
     for year in (2023, 2024):
         (tmp_path / f"year={year}").mkdir()
         pq.write_table(TABLE.select(["x", "y"]).slice(0, 3), tmp_path / f"year={year}" / "a.parquet")
@@ -225,7 +226,7 @@ def test_folders_with_columns_in_their_names(tmp_path):
     ("columns", "message"),
     [(["x", "t"], "b.parquet lacks the column 'y'"), (["x", "y", "b"], "b.parquet has a new column, 'b'")],
 )
-def test_folders_whose_columns_change(columns, message, tmp_path):
+def test_folder_whose_columns_differ(columns, message, tmp_path):
     pq.write_table(TABLE.select(["x", "y"]), tmp_path / "a.parquet")
     pq.write_table(TABLE.select(columns), tmp_path / "b.parquet")
     with pytest.raises(CommandError, match=message):
@@ -233,8 +234,8 @@ def test_folders_whose_columns_change(columns, message, tmp_path):
 
 
 @pytest.mark.parametrize("n", [2, 100])
-def test_folders_whose_types_and_order_change(n, tmp_path):
-    """The same rows, whether the other files come within the first rows or later."""
+def test_folder_whose_types_and_order_differ(n, tmp_path):
+    """The rows are the same whether the other files are part of the sample or not."""
     files = [
         {"x": pa.array([1, 2]), "t": ["a", "b"], "code": pa.array([7, 8])},
         {"t": pa.array(["c", None]).dictionary_encode(), "code": ["9", "10"], "x": pa.array([0.5, None])},
@@ -257,7 +258,7 @@ def test_folders_whose_types_and_order_change(n, tmp_path):
     assert [row[3] for row in rows] == [7, 8, 9, 10, 11, 12.5]
 
 
-def test_files_of_other_kinds(tmp_path):
+def test_unreadable_files(tmp_path):
     with pytest.raises(CommandError, match="folder without Parquet"):
         open_source(str(tmp_path))
     nested = pa.table({"x": pa.array([[1, 2], [3]])})
@@ -271,7 +272,7 @@ def test_files_of_other_kinds(tmp_path):
 
 
 class Endless(io.RawIOBase):
-    """A pipe that gives 8 MB of CSV, made as it is read."""
+    """A pipe with 8 MB of CSV, generated while it is read."""
 
     def __init__(self) -> None:
         self.left = 8 << 20
@@ -291,8 +292,6 @@ class Endless(io.RawIOBase):
 
 
 def test_memory_does_not_grow_with_the_data():
-    import tracemalloc
-
     source = CsvSource(io.BufferedReader(Endless(), 1 << 16), "pipe")
     rows, most = 0, 0
     tracemalloc.start()
