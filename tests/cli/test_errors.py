@@ -74,6 +74,12 @@ def test_wrong_commands(numbers, run, tmp_path):
         (("learn", path), 2, "--target"),
         (("evaluate", path, "--target", "Y"), 2, "Did you mean 'y'?"),
         (("evaluate", path, "--target", "y", "--trees", "0"), 2, "whole number of at least 1"),
+        (("evaluate", path, "--target", "y", "--jobs", "0"), 2, "--jobs must be from 1 to 8192"),
+        (
+            ("learn", path, "--target", "y", "--model", tmp_path / "m.bsp", "--jobs", "10000"),
+            2,
+            "--jobs must be from 1",
+        ),
         (("evaluate", path, "--target", "y", "--against", "magic"), 2, "--against magic: choose from mondrian"),
         (("evaluate", path, "--target", "y", "--classes", "a,b"), 2, "--classes is for classification"),
         (("evaluate", path, "--target", "y", "--drop", "y"), 2, "cannot be dropped"),

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 from .argument_types import count, positive
 from .errors import UsageError
 
+MOST_JOBS = 8192  # as in a model file
+
 
 class ForestArgument(NamedTuple):
     """An argument, the parameter of the estimator it sets, and its default in the command."""
@@ -65,6 +67,6 @@ def make_parameters(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def check_jobs(options: argparse.Namespace) -> None:
-    """Refuse a number of threads that is not one."""
-    if options.jobs == 0:
-        raise UsageError("--jobs must not be 0; -1 means all processors")
+    """Refuse a number of threads with which a model file could not be read again."""
+    if options.jobs is not None and not 1 <= abs(options.jobs) <= MOST_JOBS:
+        raise UsageError(f"--jobs must be from 1 to {MOST_JOBS}, or negative: -1 means all processors")

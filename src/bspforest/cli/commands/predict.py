@@ -6,6 +6,7 @@ import argparse
 import csv
 import io
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,9 +45,8 @@ def run(options: argparse.Namespace) -> int:
     stream = open_known_stream(
         make_data_options(options), encoder, None, ignored=(*record.dropped, target.name), keep=options.keep
     )
-    progress = RowProgress(
-        options.progress if to_file or options.progress is not None or not sys.stdout.isatty() else False
-    )
+    shares_terminal = not to_file and sys.stdout.isatty()  # with the predictions
+    progress = RowProgress(False if shares_terminal and options.progress is None else options.progress)
     with _open_output(options) as out:
         try:
             while (chunk := stream.next(CHUNK_ROWS, learn=False)) is not None:
@@ -91,9 +91,9 @@ def _make_schema(encoder: Encoder, target: Target, options: argparse.Namespace) 
     fields += [("std", pa.float64())] if options.std else []
     fields += [(f"q{share:g}", pa.float64()) for share in options.quantiles]
     names = [name for name, _ in fields]
-    for name in names:
-        if names.count(name) > 1:
-            raise UsageError(f"two columns of the output would be named {name!r}: see --keep and --quantiles")
+    name, times = Counter(names).most_common(1)[0]
+    if times > 1:
+        raise UsageError(f"two columns of the output would be named {name!r}: see --keep and --quantiles")
     return pa.schema(fields)
 
 
