@@ -1,6 +1,6 @@
 # make demo    learn a stream, with a table and a picture at the end
 # make test    the whole test suite
-# make lint    style and types
+# make lint    style, types and architecture
 # make gallery every picture that the library draws, into out/gallery
 # make bench   the benchmarks; the table is in benchmarks/README.md
 # make reproduce       the paper's experiments, small: minutes. Results in results/quick
@@ -36,6 +36,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 gallery: $(VENV)/.cli
 	$(BIN)/python examples/gallery.py
