@@ -272,6 +272,33 @@ def example_scratch() -> Scratch:
     return make_scratch(1, 1, 1)
 
 
+def freeze(array: np.ndarray) -> np.ndarray:
+    """Return a read-only view. Numba has one type for arrays that may be written to, another for those that may not."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def as_rows(X: np.ndarray) -> np.ndarray:
+    """Return rows as the kernels that predict take them: float64, contiguous, read-only."""
+    return freeze(np.ascontiguousarray(X, dtype=np.float64))
+
+
+def make_read_scratch(n_rows: int, n_features: int, n_trees: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Allocate scratch space to predict ``n_rows`` rows at a time: scaled rows, leaves, walks."""
+    rows = np.empty((n_rows, n_features))
+    found = np.empty(max(n_rows, n_trees), dtype=np.int64)
+    return rows, found, np.empty((2, READERS), dtype=np.int64)
+
+
+def example_rows() -> np.ndarray:
+    return as_rows(np.empty((1, 1)))
+
+
+def example_read_scratch() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return make_read_scratch(1, 1, 1)
+
+
 def resize_cuts(forest: ForestArrays, capacity: int) -> Iterator[ForestArrays]:
     """Room for ``capacity`` cut nodes in each tree.
 

@@ -42,13 +42,6 @@ def largest(counts: np.ndarray) -> int:
     return max(counts.tolist()) if len(counts) < 50 else int(counts.max())
 
 
-def to_read(X: np.ndarray) -> np.ndarray:
-    """Rows as kernels that read them take them: to them, arrays that may be written to, or have gaps, are of another type."""
-    view = np.ascontiguousarray(X, dtype=np.float64).view()
-    view.flags.writeable = False
-    return view
-
-
 class TreeEnsemble:
     """The trees of a forest as arrays: build them, insert and remove points, read them."""
 
@@ -291,11 +284,8 @@ class TreeEnsemble:
     # ------------------------------------------------------------------------------------------------------------------
     # Asking
 
-    def _read_scratch(self, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Scratch space to ask for ``size`` rows at a time."""
-        rows = np.empty((size, self.n_features))
-        found = np.empty(max(size, self.n_trees), dtype=np.int64)
-        return rows, found, np.empty((2, layout.READERS), dtype=np.int64)
+    def _read_scratch(self, n_rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return layout.make_read_scratch(n_rows, self.n_features, self.n_trees)
 
     def _read_rows(self, call: Callable, n: int) -> None:
         """``call(start, end, *scratch)`` for all of n rows, in threads."""
@@ -310,7 +300,7 @@ class TreeEnsemble:
     def sum_leaves(self, X: np.ndarray, *, hard: bool = False) -> np.ndarray:
         """What the leaves of all trees say of each row, summed: see `bspforest.engine.kernels.predict.add_leaf`."""
         out = np.zeros((len(X), self.arrays.n_classes + 1 if self.arrays.n_classes else 5))
-        X = to_read(X)
+        X = layout.as_rows(X)
         if len(X) == 1:
             self._call(sum_leaves, self.arrays, X, 0, 1, int(hard), out, *self._read_scratch(1))
             return out
@@ -319,7 +309,7 @@ class TreeEnsemble:
 
     def find_leaves(self, X: np.ndarray) -> np.ndarray:
         """The leaf of each row in each tree, as the kernels number them."""
-        X = to_read(X)
+        X = layout.as_rows(X)
         out = np.empty((len(X), self.n_trees), dtype=np.int64)
         self._read_rows(lambda a, b, *scratch: find_all_leaves(self.arrays, X, a, b, out, *scratch), len(X))
         return out

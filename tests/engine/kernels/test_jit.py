@@ -14,7 +14,7 @@ import pytest
 import bspforest
 from bspforest import BSPForestClassifier, BSPForestRegressor
 from bspforest.engine import precompile
-from bspforest.engine.kernels.jit import INTEGER, AddressedKernel, called_by_address
+from bspforest.engine.kernels.jit import INTEGER, AddressedKernel, called_by_address, entry_point
 
 SUPPORT = Path(__file__).parents[2] / "support"
 
@@ -74,25 +74,38 @@ def test_what_is_compiled_ahead_is_what_is_used(tmp_path):
         assert set(used) == {ahead}, name
 
 
-@pytest.mark.parametrize("program", [None, "pass", "input(); raise SystemExit(1)"])
-def test_without_other_processes_this_one_compiles(monkeypatch, program):
-    """None can be started, or those that are started say nothing."""
-
-    def start():
-        if program is None:
-            raise OSError("no more processes")
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
-        return subprocess.Popen([sys.executable, "-c", program], **pipes)
-
+@pytest.mark.parametrize("failure", ["no thread", "no process", "process fails"])
+def test_compile_all_without_helper_processes(monkeypatch, failure):
+    """This process compiles whatever the helpers could not."""
     few = {name: one for name, one in precompile.examples().items() if name in ("number_nodes", "checksum_words")}
     compiled, told = [], []
+
+    def run(*args, **kwargs):
+        if failure == "no process":
+            raise OSError("no more processes")
+
+    def submit(*args):
+        raise RuntimeError("can't start new thread")
+
     monkeypatch.setattr(precompile, "examples", lambda: few)
+    monkeypatch.setattr(precompile, "SLOWEST", ("checksum_words",))
     monkeypatch.setattr(precompile, "is_compiled", lambda kernel, args: False)
     monkeypatch.setattr(precompile, "compile_for", lambda kernel, args: compiled.append(kernel.__name__))
-    monkeypatch.setattr(precompile, "_start", start)
+    monkeypatch.setattr(precompile.subprocess, "run", run)
+    if failure == "no thread":
+        monkeypatch.setattr(precompile.ThreadPoolExecutor, "submit", submit)
     assert precompile.compile_all(2, lambda done, n: told.append((done, n))) == 2
     assert sorted(compiled) == sorted(few)
     assert told == [(1, 2), (2, 2)]
+
+
+def test_two_kernels_of_one_name_are_refused():
+    def build(x):
+        return x
+
+    build.__module__ = "bspforest.engine.kernels.build"
+    with pytest.raises(ValueError, match="two kernels are called build"):
+        entry_point(lambda: (1,))(build)
 
 
 def test_sharedprecompile_are_called_with_the_types_they_have():

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..arrays import ISOTROPIC, LEFT, NOTHING, NOWHERE, RIGHT, example_scratch, example_tree
+from ..arrays import ISOTROPIC, LEFT, NOTHING, NOWHERE, RIGHT, example_forest, example_scratch, example_tree
 from .boxes import bound_rows
 from .cuts import candidate_rate, draw_candidate, height, patience, set_normal_cut
 from .jit import BOOLEAN, INTEGER, always_inline, called_by_address, entry_point, kernel, prefetch
@@ -340,7 +340,7 @@ def copy_state(state, into):
     into.n_due = state.n_due
 
 
-@entry_point
+@entry_point(lambda: (example_forest(), example_scratch(), 0, 0, np.empty(1, np.int32), 0.0))
 def build_trees(forest, work, first, last, slots, budget):
     """Build trees ``first`` to ``last`` from the rows in ``slots``. The first tree without room, ``last`` if none.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..arrays import freeze
 from .jit import always_inline, entry_point
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: odd, so multiplying by it loses nothing
@@ -23,7 +24,7 @@ def word_at(words, k):
     return np.uint64(words[k]) | (np.uint64(words[k + np.uint64(1)]) << _R32)
 
 
-@entry_point
+@entry_point(lambda: (freeze(np.empty(1, np.uint32)), np.uint64(0)))
 def checksum_words(words, seed):
     """The checksum of some uint32, as they follow a block with the checksum ``seed``.
 
@@ -61,7 +62,6 @@ def checksum(*arrays: np.ndarray) -> int:
     h = np.uint64(len(arrays))
     with np.errstate(over="ignore"):  # where kernels run uncompiled, numpy would remark on the overflow that is meant
         for array in arrays:
-            words = array.reshape(-1).view(np.uint32)
-            words.flags.writeable = False  # as those of a file: one type, compiled once
+            words = freeze(array.reshape(-1).view(np.uint32))  # as those of a file
             h = np.uint64(checksum_words(words, h))
     return int(h)

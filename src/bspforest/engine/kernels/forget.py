@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..arrays import LEFT, NOTHING, NOWHERE, RIGHT
+from ..arrays import LEFT, NOTHING, NOWHERE, RIGHT, example_forest, example_scratch
 from .boxes import bound_rows, round_down, round_up
 from .build import draw_split
 from .jit import always_inline, entry_point, inline_source, kernel
@@ -193,7 +193,7 @@ def forget_point(tree, work, slot, z):
     return 0
 
 
-@entry_point
+@entry_point(lambda: (example_forest(), example_scratch(), 0, 0, np.empty(1, np.int32), np.empty(1, np.int64)))
 def forget_rows(forest, work, first, last, slots, forgotten):
     """Take the rows in ``slots`` out of trees ``first`` to ``last``; ``forgotten`` counts them for each tree.
 

@@ -392,7 +392,18 @@ def learn_one(forest, work, chunk, first, last, slot, budget, learned):
     return lacking
 
 
-@entry_point
+@entry_point(
+    lambda: (
+        example_forest(),
+        example_scratch(),
+        example_scratch(),
+        0,
+        0,
+        np.empty(1, np.int32),
+        np.empty(1),
+        np.empty(1, np.int64),
+    )
+)
 def learn_rows(forest, work, chunk, first, last, slots, budgets, learned):
     """Add the rows in ``slots`` to trees ``first`` to ``last``, the budget after each being ``budgets``.
 

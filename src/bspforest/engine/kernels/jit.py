@@ -1,7 +1,7 @@
 """Decorators that compile kernels. With `jit_cache`, the only module that imports numba.
 
 ============================  ==========================================================================================
-`entry_point`                 Called from Python.
+`entry_point`                 Called from Python, with examples of its arguments, so that it can be compiled ahead.
 `kernel`                      Called from other kernels only. Without a wrapper for Python it compiles in half the time.
 `always_inline`               A small kernel, inlined by LLVM: a tree is some eighty words, and passing them on the stack
                               costs more than what small kernels do.
@@ -58,15 +58,41 @@ inline_source: Any = _kept(**_options, inline="always")
 NONE, BOOLEAN, INTEGER = types.none, types.boolean, types.int64
 
 
-def entry_point(function: Callable) -> Any:
+# All kernels that are compiled by themselves, by name, each with a function that returns examples of its arguments.
+registered: dict[str, tuple[Any, Callable[[], tuple]]] = {}
+
+
+def _register(function: Callable, compiled: Any, examples: Callable[[], tuple]) -> None:
+    """Note a kernel of this package in `registered`."""
+    if _is_of_package(function):
+        if function.__name__ in registered:
+            raise ValueError(f"two kernels are called {function.__name__}")
+        registered[function.__name__] = (compiled, examples)
+
+
+def _is_of_package(function: Callable) -> bool:
+    return function.__module__.startswith(f"{__name__.partition('.')[0]}.")
+
+
+def entry_point(examples: Callable[[], tuple]) -> Callable[[Callable], Any]:
     """Compile a function to be called from Python, by way of `resolve`.
 
     The kernels it calls by address, directly or through others, are found by following the names in its code.
+
+    Parameters
+    ----------
+    examples : callable
+        Returns examples of its arguments.
     """
-    compiled = _entry(function)
-    if not _DISABLED:
-        compiled.called_by_address = tuple(_find_called(function))
-    return compiled
+
+    def decorate(function: Callable) -> Any:
+        compiled = _entry(function)
+        if not _DISABLED:
+            compiled.called_by_address = tuple(_find_called(function))
+        _register(function, compiled, examples)
+        return compiled
+
+    return decorate
 
 
 def _find_called(function: Callable) -> list[AddressedKernel]:
@@ -155,6 +181,7 @@ def called_by_address(result: Any, examples: Callable[[], tuple]) -> Callable[[C
 
     def decorate(function: Callable) -> Any:
         if _DISABLED:
+            _register(function, function, examples)
             return function
         one = AddressedKernel(function, result, examples)
 
@@ -169,6 +196,7 @@ def called_by_address(result: Any, examples: Callable[[], tuple]) -> Callable[[C
         call.__module__ = function.__module__
         caller: Any = intrinsic(call)
         caller.addressed = one
+        _register(function, caller, examples)
         return caller
 
     return decorate
@@ -285,7 +313,7 @@ class _CompileListener(event.Listener):
 
     def on_start(self, event: event.Event) -> None:
         dispatcher = event.data["dispatcher"]
-        if not dispatcher.py_func.__module__.startswith(f"{__name__.partition('.')[0]}."):
+        if not _is_of_package(dispatcher.py_func):
             return
         if self.forbidden:
             raise NotCompiledError(dispatcher.py_func.__name__)

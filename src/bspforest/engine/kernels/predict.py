@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ..arrays import MEAN, NOTHING, SQUARES, WEIGHT
+import numpy as np
+
+from ..arrays import MEAN, NOTHING, SQUARES, WEIGHT, example_forest, example_read_scratch, example_rows
 from .jit import always_inline, entry_point
 from .nodes import scale_row
 from .traverse import walk_rows, walk_trees
@@ -43,7 +45,7 @@ def add_leaf(n_classes, values, hard, out):
                 out[c] += values[c] / total
 
 
-@entry_point
+@entry_point(lambda: (example_forest(), example_rows(), 0, 0, 0, np.empty((1, 1)), *example_read_scratch()))
 def sum_leaves(forest, X, start, end, hard, out, rows, found, lanes):
     """Sum over the trees, for rows ``start`` to ``end`` of ``X``, what `add_leaf` says. The trees hold points.
 
@@ -67,7 +69,7 @@ def sum_leaves(forest, X, start, end, hard, out, rows, found, lanes):
                 add_leaf(forest.n_classes, values[found[s]], hard, out[block + s])
 
 
-@entry_point
+@entry_point(lambda: (example_forest(), example_rows(), 0, 0, np.empty((1, 1), np.int64), *example_read_scratch()))
 def find_all_leaves(forest, X, start, end, out, rows, found, lanes):
     """The leaf of each row in each tree, into ``out[row, tree]``; the rest is scratch space as in `sum_leaves`."""
     for block in range(start, end, rows.shape[0]):
@@ -80,7 +82,17 @@ def find_all_leaves(forest, X, start, end, out, rows, found, lanes):
                 out[block + s, m] = found[s]
 
 
-@entry_point
+@entry_point(
+    lambda: (
+        example_forest().leaves,
+        example_forest().links,
+        example_forest().labels,
+        np.empty((1, 1), np.int64),
+        np.empty(1, np.int32),
+        np.empty(1),
+        np.empty(1, np.int64),
+    )
+)
 def list_points(records, links, labels, leaves, out_slots, out_shares, starts):
     """The points of one leaf in each tree of several rows: ``leaves[row, tree]``. The first three are a forest's.
 
@@ -110,7 +122,7 @@ def list_points(records, links, labels, leaves, out_slots, out_shares, starts):
             starts[s + 1] = n
 
 
-@entry_point
+@entry_point(lambda: (example_forest().cuts[0], 0, *(np.empty(1, np.int64) for _ in range(3))))
 def number_nodes(cuts, root, nodes, parents, depths):
     """Number the nodes of a tree from the root, parents first, left before right; how many there are.
 

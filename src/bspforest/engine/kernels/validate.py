@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from ..arrays import AXES, ISOTROPIC, NOTHING
+from ..arrays import AXES, ISOTROPIC, NOTHING, example_forest
 from .boxes import NO, ask_box
 from .jit import always_inline, entry_point, inline_source
 from .nodes import tree_of
@@ -46,6 +46,7 @@ from .validate_points import (
     TESTS,
     TOO_DEEP,
     clear_span,
+    make_checks,
     settle,
 )
 
@@ -280,7 +281,7 @@ def check_free(tree, checks):
     return FINE if used_all else LOST_RECORD
 
 
-@entry_point
+@entry_point(lambda: (example_forest(), 0, np.empty(1, np.uint8), 0, 0.0, True, True, make_checks(1, 1, 1, 1, 1)))
 def check_tree(forest, m, held, n_held, budget, tame, fully, checks):
     """What is wrong with tree ``m``, a number of `WRONG`.
 

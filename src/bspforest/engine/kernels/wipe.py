@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..arrays import example_forest
 from .jit import always_inline, entry_point
 from .nodes import tree_of
 
@@ -20,7 +21,7 @@ def scrub_cut(tree, v):
             tree.boxes[v, c, k] = 0.0
 
 
-@entry_point
+@entry_point(lambda: (example_forest(), 0, 0, np.empty(1, np.int32)))
 def scrub_trees(forest, first, last, free):
     """Zero the free records of trees ``first`` to ``last``, and the links of the slots ``free``."""
     for m in range(first, last):
