@@ -49,7 +49,7 @@ def test_pairs_share_a_leaf_as_often_as_they_should(route, cuts, d, tau):
 @pytest.mark.parametrize("d", [2, 4])
 @pytest.mark.parametrize("cuts", laws.FAMILIES)
 def test_pairs_after_large_chunks(cuts, d):
-    """The same with 40 points in chunks that go down the tree together: larger than `bspforest.engine.kernels.insert.FEW`."""
+    """The same with 40 points in chunks that go down the tree together: larger than `bspforest.engine.kernels.insert_chunk.ONE_BY_ONE_UP_TO`."""
     tau = 0.6 / d
     X = np.random.default_rng(d).random((40, d))
     forest = laws.make(X, N_TREES, cuts=cuts, budget=tau, seed=d)
@@ -65,7 +65,7 @@ def test_pairs_after_large_chunks(cuts, d):
 
 @pytest.mark.parametrize("cuts", ["pairs", "axes"])
 def test_pairs_in_large_sets(cuts):
-    """The same for a batch large enough to be cut by clipped boxes, `bspforest.engine.kernels.build.LARGE`, which are loose here."""
+    """The same for a batch large enough to be cut by clipped boxes, `bspforest.engine.kernels.build.CLIP_BOX_FROM`, which are loose here."""
     rng = np.random.default_rng(11)
     X = rng.normal(size=(300, 3)) ** 3
     X[:, 1] = X[:, 0] + 0.1 * X[:, 1]  # far from filling its box

@@ -196,13 +196,15 @@ def test_building_where_little_can_be_reserved(monkeypatch):
 @pytest.mark.parametrize("capacity", [41, 70, 80])
 def test_growing_arrays(monkeypatch, huge, capacity):
     """In place, and not."""
-    monkeypatch.setattr(memory, "HUGE", huge)
-    monkeypatch.setattr(memory, "PAGE", 256)
+    monkeypatch.setattr(memory, "IN_PLACE_FROM", huge)
+    monkeypatch.setattr(memory, "HUGE_PAGE", 256)
     array = memory.empty((5, 40, 3), np.float64)
     array[:] = np.arange(array.size).reshape(array.shape)
     expected, owner, size = array.copy(), array.base, array.base.nbytes
     grown = memory.resize_trees(array, capacity)
-    assert grown.shape == (5, capacity, 3) and memory.is_own(grown) and grown.ctypes.data % memory.LINE == 0
+    assert (
+        grown.shape == (5, capacity, 3) and memory.is_from_empty(grown) and grown.ctypes.data % memory.CACHE_LINE == 0
+    )
     assert (grown.base is owner) == (huge == 1) and grown.base.nbytes >= size + (capacity > 41)
     np.testing.assert_array_equal(grown[:, :40], expected)
 
@@ -210,7 +212,7 @@ def test_growing_arrays(monkeypatch, huge, capacity):
 def test_growing_needs_no_more_than_it_gets():
     """No copy of anything, not even of a tree, once the memory of the old array may be gone. Shown to fail: with trees moved as records."""
     array = memory.empty((3, 2**15, 2), layout.CUT)
-    assert array.nbytes >= memory.HUGE
+    assert array.nbytes >= memory.IN_PLACE_FROM
     tracemalloc.start()
     try:
         grown = memory.resize_trees(array, 3 * 2**14)
@@ -292,21 +294,25 @@ def test_short_of_memory():
 @pytest.mark.parametrize("capacity", [3, 50, 59])
 @pytest.mark.parametrize("kept", [1, 2, 5])
 def test_cutting_arrays_down(monkeypatch, huge, capacity, kept):
-    monkeypatch.setattr(memory, "HUGE", huge)
-    monkeypatch.setattr(memory, "PAGE", 256)
+    monkeypatch.setattr(memory, "IN_PLACE_FROM", huge)
+    monkeypatch.setattr(memory, "HUGE_PAGE", 256)
     array = memory.empty((5, 60, 2, 3), np.float32)
     array[:] = np.arange(array.size).reshape(array.shape)
     expected = array[:kept, :capacity].copy()
-    small = memory.cut_down(array, capacity, kept)
-    assert small.shape == (5, capacity, 2, 3) and memory.is_own(small) and small.ctypes.data % memory.LINE == 0
-    assert small.base.nbytes < small.nbytes + 2 * memory.LINE + (memory.PAGE if huge == 1 else 0)
+    small = memory.shrink_trees(array, capacity, kept)
+    assert (
+        small.shape == (5, capacity, 2, 3)
+        and memory.is_from_empty(small)
+        and small.ctypes.data % memory.CACHE_LINE == 0
+    )
+    assert small.base.nbytes < small.nbytes + 2 * memory.CACHE_LINE + (memory.HUGE_PAGE if huge == 1 else 0)
     np.testing.assert_array_equal(small[:kept], expected)
 
 
 def test_memory_that_has_moved():
     """What began at a cache line begins at one again."""
     piece = np.arange(512, dtype=np.uint8)
-    owner = piece[(24 - piece.ctypes.data) % memory.LINE :]
+    owner = piece[(24 - piece.ctypes.data) % memory.CACHE_LINE :]
     content = owner[5:105].copy()
     memory.realign(owner, 5, 100)
     np.testing.assert_array_equal(memory.view_as(owner, (100,), np.dtype(np.uint8)), content)

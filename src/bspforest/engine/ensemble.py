@@ -18,8 +18,8 @@ from . import arrays as layout
 from .arrays import ForestArrays, Scratch
 from .kernels.build import build_trees
 from .kernels.forget import forget_rows
-from .kernels.insert import learn_rows
 from .kernels.jit import resolve
+from .kernels.learn import learn_rows
 from .kernels.predict import find_all_leaves, list_points, number_nodes, sum_leaves
 from .parallel import WORTH_THREADS, run_parts
 from .progress import SILENT, Progress
@@ -247,7 +247,7 @@ class TreeEnsemble:
         progress.advance(n * k // self.n_trees)
         slack = 1.02 if n > 10_000 else 1.1
         n_cuts, n_leaves = (int(slack * self.arrays.state[name][:k].max()) + 16 for name in ("n_cuts", "n_leaves"))
-        self._adopt(layout.cut_down_nodes(self.arrays, n_cuts, n_leaves, kept=k))
+        self._adopt(layout.shrink_nodes(self.arrays, n_cuts, n_leaves, kept=k))
         return list(range(k, self.n_trees))
 
     def _reserve_nodes(self, n: int) -> int:

@@ -10,17 +10,17 @@ from collections.abc import Callable
 import numpy as np
 
 # A cache line. Records begin at one: numpy's own arrays do not, and then every 64-byte record lies in two.
-LINE = 64
+CACHE_LINE = 64
 
 # Arrays of trees of this many bytes are huge: they grow in place, which mostly means that they are never held twice (not where malloc has a
 # hole for them, up to 32 MB), and needs no fresh memory for what they hold already: that costs more than learning hundreds of rows.
-HUGE = 2**22
+IN_PLACE_FROM = 2**22
 
 # A huge page, and what malloc may keep around a piece of memory. Linux, from 6.7 on, puts a piece that is a whole number of huge pages
 # where such pages begin, and moves it by them; elsewhere they are lost when an array moves. (Learning one row with 100 trees takes up to
 # 1.1 times as long in small pages.)
-PAGE = 2**21
-HEADER = 32
+HUGE_PAGE = 2**21
+MALLOC_HEADER = 32
 
 
 def _find_madvise() -> Callable[[int, int, int], int] | None:
@@ -41,7 +41,7 @@ _madvise = _find_madvise()
 
 def _advise(owner: np.ndarray) -> None:
     """Ask for huge pages. So does numpy, but not for the first page, and Linux moves only memory that it was told the same of."""
-    if _madvise is not None and owner.nbytes >= HUGE:
+    if _madvise is not None and owner.nbytes >= IN_PLACE_FROM:
         start = owner.ctypes.data // mmap.PAGESIZE * mmap.PAGESIZE
         end = -(-(owner.ctypes.data + owner.nbytes) // mmap.PAGESIZE) * mmap.PAGESIZE
         _madvise(start, end - start, mmap.MADV_HUGEPAGE)  # which may say no
@@ -49,13 +49,13 @@ def _advise(owner: np.ndarray) -> None:
 
 def _room(size: int) -> int:
     """How much memory an array of ``size`` bytes gets: whole cache lines, or huge pages, wherever it begins."""
-    size += LINE + -size % LINE
-    return size if size < HUGE else -(-(size + HEADER) // PAGE) * PAGE - HEADER
+    size += CACHE_LINE + -size % CACHE_LINE
+    return size if size < IN_PLACE_FROM else -(-(size + MALLOC_HEADER) // HUGE_PAGE) * HUGE_PAGE - MALLOC_HEADER
 
 
 def view_as(owner: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """The first bytes of ``owner`` from a cache line on, as an array."""
-    start = -owner.ctypes.data % LINE
+    start = -owner.ctypes.data % CACHE_LINE
     return owner[start : start + int(np.prod(shape)) * dtype.itemsize].view(dtype).reshape(shape)
 
 
@@ -67,7 +67,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype | type) -> np.ndarray:
     return view_as(owner, shape, dtype)
 
 
-def is_own(array: np.ndarray) -> bool:
+def is_from_empty(array: np.ndarray) -> bool:
     """Does ``array`` come from `empty`?"""
     owner = array.base
     return isinstance(owner, np.ndarray) and owner.ndim == 1 and owner.dtype == np.uint8 and owner.flags.owndata
@@ -91,7 +91,7 @@ def _shift(owner: np.ndarray, start: int, end: int, by: int) -> None:
 
 def realign(owner: np.ndarray, before: int, size: int) -> None:
     """After ``owner`` has moved: the first ``size`` bytes of what is in it began ``before`` bytes after its start; now, at a cache line."""
-    _shift(owner, before, before + size, -owner.ctypes.data % LINE - before)
+    _shift(owner, before, before + size, -owner.ctypes.data % CACHE_LINE - before)
 
 
 def resize_trees(array: np.ndarray, capacity: int) -> np.ndarray:
@@ -101,7 +101,7 @@ def resize_trees(array: np.ndarray, capacity: int) -> np.ndarray:
     """
     n_trees, old = array.shape[:2]
     shape = (n_trees, capacity, *array.shape[2:])
-    if capacity <= old or capacity > 2 * old or array.nbytes < HUGE or not is_own(array):
+    if capacity <= old or capacity > 2 * old or array.nbytes < IN_PLACE_FROM or not is_from_empty(array):
         new = empty(shape, array.dtype)
         kept = min(old, capacity)
         for m in range(n_trees):  # tree by tree: pages beyond what is kept stay untouched
@@ -111,18 +111,18 @@ def resize_trees(array: np.ndarray, capacity: int) -> np.ndarray:
     one = array[0].nbytes
     more = one // old * (capacity - old)
     _resize(owner, n_trees * (one + more), array.ctypes.data - owner.ctypes.data, array.nbytes)
-    first = -owner.ctypes.data % LINE
+    first = -owner.ctypes.data % CACHE_LINE
     for m in range(n_trees - 1, 0, -1):
         _shift(owner, first + m * one, first + (m + 1) * one, m * more)
     return view_as(owner, shape, array.dtype)
 
 
-def cut_down(array: np.ndarray, capacity: int, kept: int) -> np.ndarray:
+def shrink_trees(array: np.ndarray, capacity: int, kept: int) -> np.ndarray:
     """An array of `empty` with ``capacity`` entries a tree, of more, the first ``kept`` trees kept. The old array is no longer valid."""
     n_trees, old = array.shape[:2]
     entry = array[0, :1].nbytes
     owner: np.ndarray = array.base  # type: ignore[assignment]
-    first = -owner.ctypes.data % LINE
+    first = -owner.ctypes.data % CACHE_LINE
     for m in range(1, kept):
         start = first + m * old * entry
         _shift(owner, start, start + capacity * entry, -m * (old - capacity) * entry)

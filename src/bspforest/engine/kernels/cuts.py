@@ -1,56 +1,80 @@
-"""Cut families: where a cut may fall, how often, and which side of it a point is on (docs/design.md, section 2).
+"""Cut families: how often cuts come, where they fall, and which side of a cut a point is on (docs/design.md, section 2).
 
-A family is its stream of candidates. Everything else in the engine asks a cut only for the `height` of a point above it.
+A family is its stream of candidates. The rest of the engine asks a cut only for the side of a point: `lies_right`.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
-from ..arrays import ISOTROPIC, PAIRS
+import numpy as np
+
+from ..arrays import HIGH, ISOTROPIC, LOW, PAIRS
 from .jit import always_inline, kernel
 from .rng import draw_normal, draw_uniform
 
-# Points so close that rounding hides the cut between them are not cut: a set is given up after this many candidates
-# in a row that miss it. Pairs keep at least 0.7 of theirs, so for them this never happens by chance (0.3^1000). Isotropic cuts may
-# keep as few as 8 in d (one-hot rows): more for many dimensions.
-PATIENCE = 1000
+# Candidates in a row that may miss a set before it is left uncut: its points are then so close that rounding hides the cut
+# between them. Pairs keep at least 0.7 of their candidates, so it does not happen by chance (0.3^1000). Isotropic cuts may
+# keep as few as 8 in d (one-hot rows), so they are allowed more in many dimensions.
+MAX_CANDIDATES = 1000
+
+
+class CutValues(NamedTuple):
+    """The fields of a `CUT` that tell sides, in registers."""
+
+    i: int
+    j: int
+    a: float
+    b: float
+    p: float
 
 
 @always_inline
-def patience(family, d):
-    return max(PATIENCE, 20 * d) if family == ISOTROPIC else PATIENCE
+def limit_candidates(family, d):
+    """Return how many candidates in a row may miss a set before it is left uncut."""
+    return max(MAX_CANDIDATES, 20 * d) if family == ISOTROPIC else MAX_CANDIDATES
 
 
 @always_inline
-def height(family, cut, normal, z):
-    """How far ``z`` is above the cut, up to the offset: a point goes right if this exceeds ``cut.p``, else left."""
-    if family != ISOTROPIC:
-        return cut.a * z[cut.i] + cut.b * z[cut.j]
-    total = 0.0
-    for k in range(z.shape[0]):
-        total += normal[k] * z[k]
-    return total
+def hold_cut(cut):
+    """Copy a cut to registers. LLVM would otherwise read it again after each store in a loop over rows."""
+    return CutValues(np.uint64(cut.i), np.uint64(cut.j), cut.a, cut.b, cut.p)
 
 
 @always_inline
-def mean_projection(d):
-    """E|u_1| for a uniform unit vector u in d dimensions."""
+def lies_right(family, cut, normal, z):
+    """Return whether a point ``z`` lies right of a cut. Only isotropic cuts have a ``normal``.
+
+    Indices are unsigned: numba need not test whether they count from the end.
+    """
+    if family == ISOTROPIC:
+        height = 0.0
+        for k in range(z.shape[0]):
+            height += normal[k] * z[k]
+    else:
+        height = cut.a * z[np.uint64(cut.i)] + cut.b * z[np.uint64(cut.j)]
+    return height > cut.p
+
+
+@always_inline
+def compute_mean_projection(d):
+    """Return E|u_1| for a uniform unit vector u in d dimensions."""
     return math.exp(math.lgamma(0.5 * d) - math.lgamma(0.5 * (d + 1))) / math.sqrt(math.pi)
 
 
 @always_inline
-def candidate_rate(family, box):
-    """The rate at which candidates arrive in a box (for isotropic cuts: in the ball around it)."""
+def compute_candidate_rate(family, box):
+    """Return the rate of candidates in a box (for isotropic cuts: in the ball around it)."""
     d = box.shape[1]
     total = 0.0
     if family == ISOTROPIC:
         for k in range(d):
-            side = box[1, k] - box[0, k]
+            side = box[HIGH, k] - box[LOW, k]
             total += side * side
-        return math.sqrt(total) / mean_projection(d)
+        return math.sqrt(total) / compute_mean_projection(d)
     for k in range(d):
-        total += box[1, k] - box[0, k]
+        total += box[HIGH, k] - box[LOW, k]
     if family == PAIRS and d > 1:
         total *= d - 1
     return total
@@ -58,7 +82,7 @@ def candidate_rate(family, box):
 
 @always_inline
 def draw_candidate(family, state, box, rate, cut, normal):
-    """Draw a cut, uniform among all that hit the box, into ``cut`` (and ``normal``). ``rate`` is `candidate_rate`."""
+    """Draw a cut, uniform among all that hit the box, into ``cut`` (and ``normal``); ``rate`` is that of the box."""
     d = box.shape[1]
     if family == ISOTROPIC:
         draw_ball_candidate(state, box, cut, normal)
@@ -66,17 +90,17 @@ def draw_candidate(family, state, box, rate, cut, normal):
     total = rate / (d - 1) if family == PAIRS and d > 1 else rate
     goal = draw_uniform(state) * total
     i = -1
-    for k in range(d):  # a dimension with weight its side
-        side = box[1, k] - box[0, k]
+    for k in range(d):  # a dimension, weighted by its side
+        side = box[HIGH, k] - box[LOW, k]
         if side > 0.0:
             i = k
             if goal < side:
                 break
             goal -= side
-    position = box[0, i] + draw_uniform(state) * (box[1, i] - box[0, i])
+    position = box[LOW, i] + draw_uniform(state) * (box[HIGH, i] - box[LOW, i])
     cut.i = i
     if family == PAIRS and d > 1:
-        # Any other dimension, either of the two edges, and an angle with density sin/2 to it.
+        # Any other dimension, one of its two edges, and an angle to the edge with density sin/2.
         pick = draw_uniform(state) * (2 * (d - 1))
         edge = int(pick)
         j = edge >> 1
@@ -96,25 +120,26 @@ def draw_candidate(family, state, box, rate, cut, normal):
 
 @kernel
 def draw_ball_candidate(state, box, cut, normal):
-    """A uniform normal, and an offset uniform over the ball around the box."""
+    """Draw a uniform normal, and an offset uniform over the ball around the box."""
     d = box.shape[1]
     length = 0.0
     radius = 0.0
     for k in range(d):
         normal[k] = draw_normal(state)
         length += normal[k] * normal[k]
-        side = box[1, k] - box[0, k]
+        side = box[HIGH, k] - box[LOW, k]
         radius += side * side
     length = math.sqrt(length)
     middle = 0.0
     for k in range(d):
         normal[k] = normal[k] / length
-        middle += normal[k] * 0.5 * (box[0, k] + box[1, k])
+        middle += normal[k] * 0.5 * (box[LOW, k] + box[HIGH, k])
     set_normal_cut(cut, middle + (draw_uniform(state) - 0.5) * math.sqrt(radius))
 
 
 @always_inline
 def set_normal_cut(cut, offset):
+    """Make ``cut`` one with a normal, which is stored elsewhere, at this offset."""
     cut.i = 0
     cut.j = 0
     cut.a = 0.0
@@ -123,15 +148,15 @@ def set_normal_cut(cut, offset):
 
 
 @always_inline
-def segment_rate(family, z, r, box):
-    """The rate at which `draw_between` sees candidates; fills ``box`` with the box of the two points."""
+def bound_segment(family, z, r, box):
+    """Bound two points by ``box``; return the rate of candidates of `draw_segment_candidate`."""
     d = z.shape[0]
     total = 0.0
     for k in range(d):
         low = min(z[k], r[k])
         high = max(z[k], r[k])
-        box[0, k] = low
-        box[1, k] = high
+        box[LOW, k] = low
+        box[HIGH, k] = high
         side = high - low
         total += side * side if family == ISOTROPIC else side
     if family == ISOTROPIC:
@@ -142,8 +167,8 @@ def segment_rate(family, z, r, box):
 
 
 @always_inline
-def draw_between(family, state, z, r, box, rate, cut, normal):
-    """A candidate of the segment from r to z. Isotropic: always separates them; otherwise as `draw_candidate`."""
+def draw_segment_candidate(family, state, z, r, box, rate, cut, normal):
+    """Draw a candidate for the segment from r to z: for isotropic cuts one that separates them, else as `draw_candidate`."""
     if family != ISOTROPIC:
         draw_candidate(family, state, box, rate, cut, normal)
         return

@@ -1,4 +1,8 @@
-"""Nodes of a tree: making and freeing them, their boxes, the rings of points and label statistics in their leaves."""
+"""Nodes of a tree: their records, their boxes, and the rings of points in their leaves.
+
+In all kernels ``ref`` is a node as in `bspforest.engine.arrays`, ``v`` and ``w`` are cut nodes, ``k`` a leaf, ``z`` the
+scaled coordinates of a row, ``t`` a time. A tree is passed as `TreeArrays`.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +10,26 @@ import math
 
 import numpy as np
 
-from ..arrays import ISOTROPIC, NOTHING, TreeArrays
+from ..arrays import ASKED, HIGH, ISOTROPIC, LOW, NORMAL, NOTHING, SCALE, SHIFT, TreeArrays
 from .boxes import UNSURE, YES, ask_box, round_down, round_up
-from .cuts import height
-from .jit import always_inline, kernel, prefetch
+from .cuts import lies_right
+from .jit import always_inline, inline_source, kernel, prefetch
+from .labels import add_label
 
-# Scaled coordinates beyond this are read as this, and below NEAREST as 0, so that boxes fit float32 and squares float64.
+# Larger scaled coordinates are read as FARTHEST, smaller ones than NEAREST as 0: boxes then fit float32, squares float64.
 FARTHEST = 1e30
 NEAREST = 1e-30
 
 
 @always_inline
-def tree_of(forest, m):
-    """TreeArrays ``m`` of the forest: views, nothing is copied."""
-    return tree_with(forest, m, forest.state[m : m + 1])
+def view_tree(forest, m):
+    """Return tree ``m`` of a forest, as views."""
+    return view_tree_with(forest, m, forest.state[m : m + 1])
 
 
 @always_inline
-def tree_with(forest, m, state):
-    """TreeArrays ``m`` of the forest with its state elsewhere."""
+def view_tree_with(forest, m, state):
+    """Return tree ``m`` of a forest, as views, with another state."""
     return TreeArrays(
         forest.family,
         forest.min_split,
@@ -43,55 +48,48 @@ def tree_with(forest, m, state):
     )
 
 
+# ---------------------------------------------------------------------------------------------------------------------
+# Rows
+
+
 @always_inline
-def scaled(x, shift, scale):
-    v = (x - shift) * scale
-    v = v if v < FARTHEST else FARTHEST
-    v = v if v > -FARTHEST else -FARTHEST
-    return v if abs(v) > NEAREST else 0.0
+def scale_coordinate(x, shift, scale):
+    """Return a scaled coordinate, within the range that boxes can hold."""
+    z = (x - shift) * scale
+    z = z if z < FARTHEST else FARTHEST
+    z = z if z > -FARTHEST else -FARTHEST
+    return z if abs(z) > NEAREST else 0.0
 
 
 @always_inline
 def scale_row(x, scaling, z):
-    """The scaled coordinates of ``x``, into ``z``."""
+    """Write the scaled coordinates of the row ``x`` to ``z``."""
     for k in range(z.shape[0]):
-        z[k] = scaled(x[k], scaling[0, k], scaling[1, k])
+        z[k] = scale_coordinate(x[k], scaling[SHIFT, k], scaling[SCALE, k])
 
 
 @always_inline
-def height_of(tree, slot, cut, normal, z):
-    """The `height` of a held row; ``z`` is scratch space. Most cuts need two of its coordinates only."""
-    if tree.family == ISOTROPIC:
-        place(tree, slot, z)
-        return height(tree.family, cut, normal, z)
-    i, j = cut.i, cut.j
-    x = scaled(tree.rows[slot, i], tree.scaling[0, i], tree.scaling[1, i])
-    y = scaled(tree.rows[slot, j], tree.scaling[0, j], tree.scaling[1, j])
-    return cut.a * x + cut.b * y
-
-
-@always_inline
-def place(tree, slot, z):
-    """The scaled coordinates of a held row, into ``z``."""
+def scale_held_row(tree, slot, z):
+    """Write the scaled coordinates of a held row to ``z``."""
     scale_row(tree.rows[slot], tree.scaling, z)
 
 
 @always_inline
+def held_row_lies_right(tree, slot, cut, normal, z):
+    """Return whether a held row lies right of a cut; ``z`` is scratch space. Scale only the coordinates the cut reads."""
+    if tree.family == ISOTROPIC:
+        scale_held_row(tree, slot, z)
+    else:
+        i, j = cut.i, cut.j
+        z[i] = scale_coordinate(tree.rows[slot, i], tree.scaling[SHIFT, i], tree.scaling[SCALE, i])
+        z[j] = scale_coordinate(tree.rows[slot, j], tree.scaling[SHIFT, j], tree.scaling[SCALE, j])
+    return lies_right(tree.family, cut, normal, z)
+
+
+@always_inline
 def goes_right(tree, v, z):
-    """Is ``z`` right of cut ``v``?"""
-    return height(tree.family, tree.cuts[v], tree.boxes[v, -1], z) > tree.cuts[v].p
-
-
-@always_inline
-def leaf_of(tree, ref):
-    """The leaf that node ``ref``, small or pending, is."""
-    return ~np.int64(tree.cuts[ref].left) if ref >= 0 else ~ref
-
-
-@always_inline
-def is_pending(tree, v):
-    """Is cut node ``v`` a leaf whose cut has not been carried out?"""
-    return tree.cuts[v].right == NOTHING
+    """Return whether ``z`` lies right of the cut of node ``v``."""
+    return lies_right(tree.family, tree.cuts[v], get_normal(tree, v), z)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -99,8 +97,65 @@ def is_pending(tree, v):
 
 
 @always_inline
-def new_cut(tree):
-    """A free cut record, or -1 if there is no room."""
+def is_pending(tree, v):
+    """Return whether cut node ``v`` is a leaf with a pending cut."""
+    return tree.cuts[v].right == NOTHING
+
+
+@always_inline
+def get_leaf(tree, ref):
+    """Return the leaf that node ``ref`` is, small or with a pending cut."""
+    return ~np.int64(tree.cuts[ref].left) if ref >= 0 else ~ref
+
+
+@inline_source
+def get_normal(tree, v):
+    """Return the normal of the cut of node ``v``. Without meaning, but there, unless cuts are isotropic."""
+    return tree.boxes[v, -1]
+
+
+@always_inline
+def get_child(tree, parent, side):
+    """Return the child of ``parent`` on a side; the root if ``parent`` is `NOWHERE`."""
+    if parent < 0:
+        return np.int64(tree.state[0].root)
+    return np.int64(tree.cuts[parent].right if side == 1 else tree.cuts[parent].left)
+
+
+@always_inline
+def get_side(tree, parent, ref):
+    """Return the side of ``parent`` on which its child ``ref`` is."""
+    return np.int64(tree.cuts[parent].right == ref)
+
+
+@always_inline
+def attach(tree, parent, side, ref):
+    """Make node ``ref`` the child of ``parent`` on a side, or the root if ``parent`` is `NOWHERE`."""
+    if parent < 0:
+        tree.state[0].root = ref
+    elif side == 1:
+        tree.cuts[parent].right = ref
+    else:
+        tree.cuts[parent].left = ref
+
+
+@always_inline
+def has_room(tree, n):
+    """Return whether there is room for n more cuts and leaves."""
+    state = tree.state[0]
+    return state.n_cuts + n <= tree.cuts.shape[0] and state.n_leaves + n <= tree.leaves.shape[0]
+
+
+@always_inline
+def require(has_room):
+    """Raise if a tree lacks room that its caller has reserved: the tree would otherwise lose points silently."""
+    if not has_room:
+        raise AssertionError("a tree lacks room that was reserved")
+
+
+@always_inline
+def allocate_cut(tree):
+    """Return a free cut record, or -1 if there is no room."""
     state = tree.state[0]
     v = np.int64(state.free_cut)
     if v >= 0:
@@ -115,13 +170,14 @@ def new_cut(tree):
 
 @always_inline
 def free_cut(tree, v):
+    """Put a cut record on the list of free ones."""
     tree.cuts[v].left = tree.state[0].free_cut
     tree.state[0].free_cut = v
 
 
 @always_inline
-def new_leaf(tree):
-    """An empty leaf, or -1 if there is no room."""
+def allocate_leaf(tree):
+    """Return an empty leaf, or -1 if there is no room."""
     state = tree.state[0]
     k = np.int64(state.free_leaf)
     if k >= 0:
@@ -142,32 +198,14 @@ def new_leaf(tree):
 
 @always_inline
 def free_leaf(tree, k):
+    """Put a leaf on the list of free ones."""
     tree.leaves[k].last = tree.state[0].free_leaf
     tree.state[0].free_leaf = k
 
 
 @always_inline
-def child_of(tree, parent, side):
-    """The node below ``parent`` on a side (0 left, 1 right); the root if ``parent`` is -1."""
-    if parent < 0:
-        return np.int64(tree.state[0].root)
-    return np.int64(tree.cuts[parent].right if side == 1 else tree.cuts[parent].left)
-
-
-@always_inline
-def attach(tree, parent, side, ref):
-    """Put node ``ref`` there."""
-    if parent < 0:
-        tree.state[0].root = ref
-    elif side == 1:
-        tree.cuts[parent].right = ref
-    else:
-        tree.cuts[parent].left = ref
-
-
-@always_inline
 def set_cut(tree, v, cut, normal, time):
-    """Give record ``v`` a cut."""
+    """Copy a cut to node ``v``."""
     node = tree.cuts[v]
     node.i = cut.i
     node.j = cut.j
@@ -177,104 +215,105 @@ def set_cut(tree, v, cut, normal, time):
     node.time = time
     if tree.family == ISOTROPIC:
         for k in range(normal.shape[0]):
-            tree.boxes[v, 2, k] = normal[k]
+            tree.boxes[v, NORMAL, k] = normal[k]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Boxes of nodes
+# Boxes
 
 
 @always_inline
 def copy_bounds(cuts, boxes, v):
-    """Repeat the box of ``v`` in its record, in the dimensions of the cut."""
+    """Copy the box of node ``v`` to its record, in the two dimensions of its cut."""
     node = cuts[v]
     own = boxes[v]
-    node.low_i = own[0, node.i]
-    node.high_i = own[1, node.i]
-    node.low_j = own[0, node.j]
-    node.high_j = own[1, node.j]
+    node.low_i = own[LOW, node.i]
+    node.high_i = own[HIGH, node.i]
+    node.low_j = own[LOW, node.j]
+    node.high_j = own[HIGH, node.j]
 
 
 @always_inline
 def set_box(tree, v, box):
-    """Give node ``v``, whose cut is set, the box of its points."""
+    """Copy a box to node ``v``, whose cut is set, rounding outwards."""
     own = tree.boxes[v]
     for k in range(own.shape[1]):
-        own[0, k] = round_down(box[0, k])
-        own[1, k] = round_up(box[1, k])
+        own[LOW, k] = round_down(box[LOW, k])
+        own[HIGH, k] = round_up(box[HIGH, k])
     copy_bounds(tree.cuts, tree.boxes, v)
 
 
 @kernel
 def extend_box(cuts, boxes, v, low, high):
-    """Make the box of ``v`` cover the box from ``low`` to ``high`` too. False if it did already."""
+    """Make the box of node ``v`` cover the box from ``low`` to ``high``. Return False if it did already."""
     own = boxes[v]
     inside = True
     for k in range(own.shape[1]):
-        inside &= (own[0, k] <= low[k]) & (high[k] <= own[1, k])
+        inside &= (own[LOW, k] <= low[k]) & (high[k] <= own[HIGH, k])
     if inside:
         return False
     for k in range(own.shape[1]):
-        own[0, k] = min(own[0, k], round_down(low[k]))
-        own[1, k] = max(own[1, k], round_up(high[k]))
+        own[LOW, k] = min(own[LOW, k], round_down(low[k]))
+        own[HIGH, k] = max(own[HIGH, k], round_up(high[k]))
     copy_bounds(cuts, boxes, v)
     return True
 
 
 @always_inline
 def copy_box(tree, v, w):
-    """Give node ``v`` the box of node ``w``."""
+    """Copy the box of node ``w`` to node ``v``."""
     for k in range(tree.boxes.shape[2]):
-        tree.boxes[v, 0, k] = tree.boxes[w, 0, k]
-        tree.boxes[v, 1, k] = tree.boxes[w, 1, k]
+        tree.boxes[v, LOW, k] = tree.boxes[w, LOW, k]
+        tree.boxes[v, HIGH, k] = tree.boxes[w, HIGH, k]
 
 
 @always_inline
 def join_children(tree, v, z):
-    """Give node ``v`` the box of its children, leaves or nodes; ``z`` is scratch space."""
+    """Set the box of node ``v`` to that of its two children; ``z`` is scratch space."""
     own = tree.boxes[v]
     for side in range(2):
-        ref = child_of(tree, v, side)
+        ref = get_child(tree, v, side)
         if side == 0 and ref >= 0:
             copy_box(tree, v, ref)
             continue
         if side == 0:
             for k in range(own.shape[1]):
-                own[0, k] = math.inf
-                own[1, k] = -math.inf
+                own[LOW, k] = math.inf
+                own[HIGH, k] = -math.inf
         if ref >= 0:
             box = tree.boxes[ref]
             for k in range(own.shape[1]):
-                own[0, k] = min(own[0, k], box[0, k])
-                own[1, k] = max(own[1, k], box[1, k])
+                own[LOW, k] = min(own[LOW, k], box[LOW, k])
+                own[HIGH, k] = max(own[HIGH, k], box[HIGH, k])
             continue
         slot = tree.leaves[~ref].last
         for _ in range(tree.leaves[~ref].n_points):
-            place(tree, slot, z)
+            scale_held_row(tree, slot, z)
             for k in range(own.shape[1]):
-                own[0, k] = min(own[0, k], round_down(z[k]))
-                own[1, k] = max(own[1, k], round_up(z[k]))
+                own[LOW, k] = min(own[LOW, k], round_down(z[k]))
+                own[HIGH, k] = max(own[HIGH, k], round_up(z[k]))
             slot = tree.links[slot]
     copy_bounds(tree.cuts, tree.boxes, v)
 
 
 @always_inline
-def any_beyond(tree, work, v, cut, normal, right):
-    """Has cut node ``v`` a point right (or else left) of the cut? Mostly its box knows (docs/design.md, section 3)."""
+def has_point_beyond(tree, scratch, v, cut, normal, right):
+    """Return whether cut node ``v`` has a point on one side of a cut. Its box mostly tells (docs/design.md, section 3)."""
     answer = ask_box(tree.family, tree.boxes[v], cut, normal, right)
-    return search_beyond(tree, work, v, cut, normal, right) if answer == UNSURE else answer == YES
+    return search_beyond(tree, scratch, v, cut, normal, right) if answer == UNSURE else answer == YES
 
 
 @kernel
-def search_beyond(tree, work, ref, cut, normal, right):
-    """As `any_beyond`, for a small leaf or a node whose box is unsure: ask both children's boxes, then theirs, then points.
+def search_beyond(tree, scratch, ref, cut, normal, right):
+    """Return what `has_point_beyond` does, for a small leaf or a node whose box is unsure.
 
-    A child is fetched while its box is asked: one row a call 1.05 times as fast.
+    Ask the boxes of both children, then of their children, then the points. A child is prefetched while its box is asked,
+    which makes learning row by row 1.05 times as fast.
     """
-    stack = work.ask
+    stack = scratch.stack
     stack[0] = ref
     top = 0
-    z = work.point[2]
+    z = scratch.points[ASKED]
     while top >= 0:
         v = stack[top]
         top -= 1
@@ -296,31 +335,14 @@ def search_beyond(tree, work, ref, cut, normal, right):
             v = np.int64(tree.cuts[v].left)
         slot = tree.leaves[~v].last
         for _ in range(tree.leaves[~v].n_points):
-            if (height_of(tree, slot, cut, normal, z) > cut.p) == right:
+            if held_row_lies_right(tree, slot, cut, normal, z) == right:
                 return True
             slot = tree.links[slot]
     return False
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Points and labels of a leaf
-
-
-@kernel
-def add_label(tree, k, slot):
-    """Count the label of a held row in leaf ``k``."""
-    y = tree.labels[slot, 0]
-    w = tree.labels[slot, 1]
-    values = tree.values[k]
-    if tree.n_classes > 0:
-        values[int(y)] += w
-    elif w > 0.0:
-        total = values[0] + w
-        gap = y - values[1]
-        mean = values[1] + gap * (w / total)
-        values[2] += w * gap * (y - mean)
-        values[1] = mean
-        values[0] = total
+# Rings of points
 
 
 @always_inline
@@ -338,69 +360,47 @@ def append_point(tree, k, slot):
 
 
 @always_inline
-def count_labels(tree, k, slots, start, end):
-    """Count the labels of the rows in ``slots[start:end]``, all that leaf ``k`` has."""
-    values = tree.values[k]
-    for c in range(values.shape[0]):
-        values[c] = 0.0
-    if tree.n_classes > 0:
-        for s in range(start, end):
-            values[int(tree.labels[slots[s], 0])] += tree.labels[slots[s], 1]
-        return
-    weight = total = 0.0
-    about = tree.labels[slots[start], 0]  # differences from one label neither overflow nor cancel
+def set_points(tree, k, slots, start, end):
+    """Make the rows in ``slots[start:end]`` the points of leaf ``k``, oldest first, without their labels."""
+    last = slots[end - 1]
+    tree.leaves[k].n_points = end - start
+    tree.leaves[k].last = last
     for s in range(start, end):
-        weight += tree.labels[slots[s], 1]
-        total += (tree.labels[slots[s], 0] - about) * tree.labels[slots[s], 1]
-    if weight <= 0.0:
-        return
-    mean = about + total / weight
-    squares = 0.0
-    for s in range(start, end):
-        gap = tree.labels[slots[s], 0] - mean
-        squares += tree.labels[slots[s], 1] * gap * gap
-    values[0] = weight
-    values[1] = mean
-    values[2] = squares
-
-
-@always_inline
-def recount(tree, k):
-    """Count all labels of leaf ``k`` afresh."""
-    values = tree.values[k]
-    for c in range(values.shape[0]):
-        values[c] = 0.0
-    n = tree.leaves[k].n_points
-    slot = tree.leaves[k].last
-    if tree.n_classes > 0:
-        for _ in range(n):
-            slot = tree.links[slot]
-            values[int(tree.labels[slot, 0])] += tree.labels[slot, 1]
-        return
-    weight = total = 0.0
-    about = tree.labels[slot, 0]  # differences from one label neither overflow nor cancel
-    for _ in range(n):
-        slot = tree.links[slot]
-        weight += tree.labels[slot, 1]
-        total += (tree.labels[slot, 0] - about) * tree.labels[slot, 1]
-    if weight <= 0.0:
-        return
-    mean = about + total / weight
-    squares = 0.0
-    for _ in range(n):
-        slot = tree.links[slot]
-        gap = tree.labels[slot, 0] - mean
-        squares += tree.labels[slot, 1] * gap * gap
-    values[0] = weight
-    values[1] = mean
-    values[2] = squares
+        tree.links[last] = slots[s]
+        last = slots[s]
 
 
 @kernel
-def load_points(tree, k, work, start):
-    """Copy the points of leaf ``k``, oldest first, to ``work.rows[start:]`` and ``work.slots[start:]``."""
+def remove_point(tree, k, slot):
+    """Remove a point from the ring of leaf ``k``, but not its label. The oldest point is found at once."""
+    leaf = tree.leaves[k]
+    before = leaf.last
+    for _ in range(leaf.n_points):
+        if tree.links[before] == slot:
+            break
+        before = tree.links[before]
+    tree.links[before] = tree.links[slot]
+    if leaf.last == slot:
+        leaf.last = before
+    leaf.n_points -= 1
+
+
+@always_inline
+def join_rings(tree, k, other):
+    """Move the points of leaf ``other`` to leaf ``k``, but not their labels: exchange what follows the last points."""
+    last, other_last = tree.leaves[k].last, tree.leaves[other].last
+    oldest = tree.links[last]
+    tree.links[last] = tree.links[other_last]
+    tree.links[other_last] = oldest
+    tree.leaves[k].last = other_last
+    tree.leaves[k].n_points += tree.leaves[other].n_points
+
+
+@kernel
+def load_points(tree, k, scratch, start):
+    """Copy the points of leaf ``k``, oldest first, to ``scratch.rows[start:]`` and ``scratch.slots[start:]``."""
     slot = tree.leaves[k].last
     for s in range(start, start + tree.leaves[k].n_points):
         slot = tree.links[slot]
-        place(tree, slot, work.rows[s])
-        work.slots[s] = slot
+        scale_held_row(tree, slot, scratch.rows[s])
+        scratch.slots[s] = slot

@@ -1,15 +1,15 @@
-"""Reading a forest: the leaf of a point, what the leaves of all trees say of it, and a tree as plain arrays."""
+"""Read a forest: the leaves of rows, sums over leaves for prediction, points of leaves, and the nodes of a tree."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import MEAN, NOTHING, SQUARES, WEIGHT, example_forest, example_read_scratch, example_rows
+from ..arrays import LABEL_WEIGHT, MEAN, NOTHING, SQUARES, WEIGHT, example_forest, example_read_scratch, example_rows
 from .jit import always_inline, entry_point
 from .nodes import scale_row
-from .traverse import walk_rows, walk_trees
+from .traverse import find_leaf_per_tree, find_leaves
 
-# Columns of what `add_leaf` sums over trees, in regression. Means are about REFERENCE, the mean of the first tree, so that their
+# Columns of the sums of `add_leaf` in regression. Means are relative to REFERENCE, the mean of the first tree, so that their
 # squares do not cancel.
 SUM_MEAN, SUM_VARIANCE, SUM_MEAN_SQUARED, N_TREES, REFERENCE = range(5)
 
@@ -18,7 +18,8 @@ SUM_MEAN, SUM_VARIANCE, SUM_MEAN_SQUARED, N_TREES, REFERENCE = range(5)
 def add_leaf(n_classes, values, hard, out):
     """Add the prediction of a leaf with label statistics ``values`` to ``out``. A leaf without weight adds nothing.
 
-    Classification: its class frequencies, or a vote for its most frequent class; the last column counts trees.
+    In classification, add its class frequencies, or, if ``hard``, a vote for its most frequent class; the last column
+    counts trees. In regression, the columns are `SUM_MEAN` to `REFERENCE`.
     """
     if n_classes == 0:
         if values[WEIGHT] > 0.0:
@@ -46,15 +47,15 @@ def add_leaf(n_classes, values, hard, out):
 
 
 @entry_point(lambda: (example_forest(), example_rows(), 0, 0, 0, np.empty((1, 1)), *example_read_scratch()))
-def sum_leaves(forest, X, start, end, hard, out, rows, found, lanes):
-    """Sum over the trees, for rows ``start`` to ``end`` of ``X``, what `add_leaf` says. The trees hold points.
+def sum_leaves(forest, X, start, end, hard, out, rows, found, walks):
+    """Sum the predictions of all trees for rows ``start`` to ``end`` of ``X`` with `add_leaf`. The trees hold points.
 
-    ``rows``, ``found`` and ``lanes`` are scratch space: for some rows, for as many leaves (or trees), for `walk_rows`.
+    ``rows``, ``found`` and ``walks`` are scratch space, as from `make_read_scratch`.
     """
     n_trees = forest.state.shape[0]
     if end - start == 1:
         scale_row(X[start], forest.scaling, rows[0])
-        walk_trees(forest, rows[0], found)
+        find_leaf_per_tree(forest, rows[0], found)
         for m in range(n_trees):
             add_leaf(forest.n_classes, forest.values[m, found[m]], hard, out[start])
         return
@@ -63,21 +64,21 @@ def sum_leaves(forest, X, start, end, hard, out, rows, found, lanes):
         for s in range(n):
             scale_row(X[block + s], forest.scaling, rows[s])
         for m in range(n_trees):
-            walk_rows(forest, m, rows, n, found, lanes)
+            find_leaves(forest, m, rows, n, found, walks)
             values = forest.values[m]
             for s in range(n):
                 add_leaf(forest.n_classes, values[found[s]], hard, out[block + s])
 
 
 @entry_point(lambda: (example_forest(), example_rows(), 0, 0, np.empty((1, 1), np.int64), *example_read_scratch()))
-def find_all_leaves(forest, X, start, end, out, rows, found, lanes):
-    """The leaf of each row in each tree, into ``out[row, tree]``; the rest is scratch space as in `sum_leaves`."""
+def find_all_leaves(forest, X, start, end, out, rows, found, walks):
+    """Write the leaf of each row in each tree to ``out[row, tree]``; the rest is scratch space as in `sum_leaves`."""
     for block in range(start, end, rows.shape[0]):
         n = min(rows.shape[0], end - block)
         for s in range(n):
             scale_row(X[block + s], forest.scaling, rows[s])
         for m in range(forest.state.shape[0]):
-            walk_rows(forest, m, rows, n, found, lanes)
+            find_leaves(forest, m, rows, n, found, walks)
             for s in range(n):
                 out[block + s, m] = found[s]
 
@@ -94,10 +95,10 @@ def find_all_leaves(forest, X, start, end, out, rows, found, lanes):
     )
 )
 def list_points(records, links, labels, leaves, out_slots, out_shares, starts):
-    """The points of one leaf in each tree of several rows: ``leaves[row, tree]``. The first three are a forest's.
+    """List the points in the leaf ``leaves[row, tree]`` of each row and tree. The first three arguments are a forest's.
 
-    Fills, from ``starts[row]`` on, the points and their shares of the leaf's weight. With empty ``out_slots`` it only counts:
-    ``starts[row + 1]`` becomes the number of points of row ``row``.
+    Writes, from ``starts[row]`` on, the slots of the points and their shares of the weight of their leaf. With empty
+    ``out_slots``, only counts: ``starts[row + 1]`` becomes the number of points of ``row``.
     """
     count = out_slots.shape[0] == 0
     for s in range(leaves.shape[0]):
@@ -111,11 +112,11 @@ def list_points(records, links, labels, leaves, out_slots, out_shares, starts):
             slot = leaf.last
             total = 0.0
             for _ in range(leaf.n_points):
-                total += labels[slot, 1]
+                total += labels[slot, LABEL_WEIGHT]
                 slot = links[m, slot]
             for _ in range(leaf.n_points):
                 out_slots[at] = slot
-                out_shares[at] = labels[slot, 1] / total if total > 0.0 else 0.0
+                out_shares[at] = labels[slot, LABEL_WEIGHT] / total if total > 0.0 else 0.0
                 at += 1
                 slot = links[m, slot]
         if count:
@@ -124,9 +125,9 @@ def list_points(records, links, labels, leaves, out_slots, out_shares, starts):
 
 @entry_point(lambda: (example_forest().cuts[0], 0, *(np.empty(1, np.int64) for _ in range(3))))
 def number_nodes(cuts, root, nodes, parents, depths):
-    """Number the nodes of a tree from the root, parents first, left before right; how many there are.
+    """Number the nodes of a tree breadth first from the root, left before right; return how many there are.
 
-    ``nodes`` receives their references (a pending leaf's is that of its cut), ``parents`` the numbers of their parents.
+    Writes the nodes (for a leaf with a pending cut, the cut node), the numbers of their parents, and their depths.
     """
     if root == NOTHING:
         return 0
@@ -135,7 +136,6 @@ def number_nodes(cuts, root, nodes, parents, depths):
     parents[0] = -1
     depths[0] = 0
     done = 0
-    # Breadth first needs no stack: what is numbered but not yet done is the queue.
     while done < n:
         v = nodes[done]
         if v >= 0 and cuts[v].right != NOTHING:

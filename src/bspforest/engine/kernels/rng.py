@@ -1,4 +1,4 @@
-"""The random stream of a tree: xoshiro256++ (Blackman and Vigna, 2019), four words of state."""
+"""Random stream of a tree: xoshiro256++ (Blackman and Vigna, 2019), four words of state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TO_UNIT = 2.0**-53
 
 @always_inline
 def draw_word(state):
-    """The next 64 random bits."""
+    """Return the next 64 random bits."""
     s0, s1, s2, s3 = state.s0, state.s1, state.s2, state.s3
     mix = s0 + s3
     word = ((mix << _L23) | (mix >> _R41)) + s0
@@ -32,18 +32,18 @@ def draw_word(state):
 
 @always_inline
 def draw_uniform(state):
-    """Uniform on [0, 1)."""
+    """Draw uniformly from [0, 1)."""
     return np.float64(draw_word(state) >> _R11) * _TO_UNIT
 
 
 @always_inline
 def draw_exponential(state):
-    """Exponential with mean 1."""
+    """Draw from the exponential distribution with mean 1."""
     return -math.log(1.0 - draw_uniform(state))
 
 
 @kernel
 def draw_normal(state):
-    """Standard normal (Box and Muller)."""
+    """Draw from the standard normal distribution (Box and Muller)."""
     radius = math.sqrt(2.0 * draw_exponential(state))
     return radius * math.cos(2.0 * math.pi * draw_uniform(state))

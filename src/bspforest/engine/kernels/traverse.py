@@ -1,30 +1,38 @@
-"""Walking down trees, many at a time.
+"""Walk down trees, many walks at a time.
 
-A walk alone waits for memory at every step: a large tree does not fit a cache, and each node is known only when its
-parent has been read. Walks that take turns wait together. (Measured in 64 MB: 140 ns for a read that waits for the one
-before, 8 ns for reads that do not.)
+A walk alone waits for memory at every step: a large tree does not fit a cache, and a node is known only when its parent
+has been read. Walks that take turns wait together. (Measured in 64 MB: 140 ns for a read that waits for the one before,
+8 ns for reads that do not.)
 
-A walk also fetches the next node for its next turn, which then does not wait at all: learning one row with 100 trees 1.1 times
-as fast, predicting, with sixteen walks instead of eight, 1.2 to 1.5 times. (Sixteen alone are no better; 32 hardly.)
+A walk also prefetches the next node for its next turn, which then does not wait at all: learning one row with 100 trees
+is 1.1 times as fast, predicting, with sixteen walks instead of eight, 1.2 to 1.5 times. (Sixteen walks without prefetching
+are no faster than eight; 32 hardly faster than sixteen.)
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import ISOTROPIC, NOTHING, PATH, READERS
+from ..arrays import HIGH, ISOTROPIC, LOW, MAX_KNOWN_DEPTH, NORMAL, NOTHING, PREDICTION_WALKS
+from .cuts import lies_right
 from .jit import always_inline, inline_source, kernel, prefetch
 
-# Further points of a leaf that are fetched. With one row more than these, a leaf of 3 is built afresh, by default.
-RING = 2
+# Points of a leaf that are prefetched beside the newest. That makes three: with the row that arrives, enough by default
+# (``min_samples_split=4``) to build the leaf afresh, which reads them all.
+PREFETCHED_POINTS = 2
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Prediction
 
 
 @always_inline
 def step_down(family, cuts, boxes, v, z):
-    """The child of cut node ``v`` that ``z`` belongs to, read at its nearest place in the box of ``v`` (docs/design.md, section 6).
+    """Return the child of cut node ``v`` for ``z``, read at its nearest place in the box of ``v`` (docs/design.md, section 6).
 
-    In its own two dimensions this costs nothing: the bounds lie beside the cut. For a pending leaf, the leaf. All is read
-    before anything is compared, so that choosing a child is no branch: half of those would be foreseen wrongly.
+    For a leaf with a pending cut, return the leaf. In the two dimensions of a cut, clipping costs nothing: the bounds lie
+    beside the cut. All is read before anything is compared, so that choosing a child is no branch: half of these would be
+    mispredicted.
     """
     node = cuts[np.uint64(v)]
     left = np.int64(node.left)
@@ -40,18 +48,18 @@ def step_down(family, cuts, boxes, v, z):
         y = y if y < high_y else high_y
         x = x if x > low_x else low_x
         y = y if y > low_y else low_y
-        total = node.a * x + node.b * y
+        height = node.a * x + node.b * y
     else:
-        total = 0.0
+        height = 0.0
         for k in range(z.shape[0]):
-            x = min(z[k], np.float64(boxes[v, 1, k]))
-            total += boxes[v, 2, k] * max(x, np.float64(boxes[v, 0, k]))
-    return right if total > node.p else left
+            x = min(z[k], np.float64(boxes[v, HIGH, k]))
+            height += boxes[v, NORMAL, k] * max(x, np.float64(boxes[v, LOW, k]))
+    return right if height > node.p else left
 
 
 @kernel
-def walk_rows(forest, m, rows, n, found, lanes):
-    """The leaves of n rows in tree m, which holds points, into ``found``. ``lanes`` is scratch space, (2, READERS)."""
+def find_leaves(forest, m, rows, n, found, walks):
+    """Write the leaves of the first n scaled rows in tree m, which holds points, to ``found``; ``walks`` is scratch space."""
     family = forest.family
     cuts = forest.cuts[m]
     boxes = forest.boxes[m]
@@ -60,40 +68,40 @@ def walk_rows(forest, m, rows, n, found, lanes):
         for s in range(n):
             found[s] = ~root
         return
-    active = min(n, READERS)
-    for q in range(active):
-        lanes[0, q] = q
-        lanes[1, q] = root
+    active = min(n, PREDICTION_WALKS)
+    for k in range(active):
+        walks[k].number = k
+        walks[k].node = root
     following = active
     while active > 0:
-        q = 0
-        while q < active:
-            u = np.uint64(q)
-            s = lanes[0, u]
-            v = step_down(family, cuts, boxes, lanes[1, u], rows[np.uint64(s)])
+        k = 0
+        while k < active:
+            walk = walks[np.uint64(k)]
+            s = walk.number
+            v = step_down(family, cuts, boxes, walk.node, rows[np.uint64(s)])
             if v < 0:
                 found[s] = ~v
                 if following < n:
-                    lanes[0, u] = following
+                    walk.number = following
                     v = root
                     following += 1
-                else:  # the last lane moves here
+                else:  # the last walk moves here
                     active -= 1
-                    lanes[0, u] = lanes[0, active]
-                    lanes[1, u] = lanes[1, active]
+                    walk.number = walks[active].number
+                    walk.node = walks[active].node
                     continue
             else:
                 prefetch(cuts, v)
-            lanes[1, u] = v
-            q += 1
+            walk.node = v
+            k += 1
 
 
 @kernel
-def walk_trees(forest, z, found):
-    """The leaf of one row in every tree, into ``found``."""
+def find_leaf_per_tree(forest, z, found):
+    """Write the leaf of one scaled row in every tree to ``found``."""
     n_trees = forest.state.shape[0]
-    for first in range(0, n_trees, READERS):
-        last = min(n_trees, first + READERS)
+    for first in range(0, n_trees, PREDICTION_WALKS):
+        last = min(n_trees, first + PREDICTION_WALKS)
         for m in range(first, last):
             found[m] = forest.state[m].root
         walking = True
@@ -109,87 +117,87 @@ def walk_trees(forest, z, found):
             found[m] = ~found[m]
 
 
-@inline_source
-def start_walks(forest, chunk, n, walks):
-    """Set out with the rows that wait in the first n lanes of the chunk. How many have a way to go.
+# ---------------------------------------------------------------------------------------------------------------------
+# Insertion
 
-    Walk k is at node ``walks[0, k]``, for lane ``walks[1, k]``. Lane q has passed ``walks[2, q]`` nodes, and is at ``walks[3, q]``.
-    """
+
+@inline_source
+def start_walks(forest, insertions, n, walks):
+    """Start walks for the first n insertions; return how many have a cut node to pass. A walk has ``number``, its insertion."""
     active = np.int64(0)
     for q in range(n):
-        m, parent, side = chunk.lanes[0, q], chunk.lanes[2, q], chunk.lanes[3, q]
+        insertion = insertions[q]
+        m, parent = insertion.tree, insertion.parent
         v = np.int64(forest.state[m].root)
         if parent >= 0:
-            v = np.int64(forest.cuts[m, parent].right if side == 1 else forest.cuts[m, parent].left)
-        walks[2, q] = 0
-        walks[3, q] = v
+            v = np.int64(forest.cuts[m, parent].right if insertion.side == 1 else forest.cuts[m, parent].left)
+        insertion.depth = 0
+        insertion.node = v
         if v >= 0:
-            walks[0, active] = v
-            walks[1, active] = q
+            walks[active].node = v
+            walks[active].number = q
             active += 1
     return active
 
 
 @inline_source
 def pass_node(forest, m, v, z):
-    """The child of cut node ``v`` of tree m on the side of ``z``; for a pending leaf, the leaf. No branch, as in `step_down`."""
+    """Return the child of cut node ``v`` of tree m on the side of ``z``; for a pending cut, the leaf. No branch: see `step_down`."""
     node = forest.cuts[m, v]
     left = np.int64(node.left)
     right = np.int64(node.right)
-    if forest.family == ISOTROPIC:
-        height = 0.0
-        for c in range(z.shape[0]):
-            height += forest.boxes[m, v, 2, c] * z[c]
-    else:
-        height = node.a * z[np.uint64(node.i)] + node.b * z[np.uint64(node.j)]
-    return right if height > node.p and right != NOTHING else left
+    return right if lies_right(forest.family, node, forest.boxes[m, v, -1], z) and right != NOTHING else left
 
 
 @inline_source
-def prefetch_points(forest, chunk, n, walks):
-    """Fetch what is in the leaves that the walks have come to: labels, the newest point, and as many more as `RING`."""
+def prefetch_points(forest, insertions, n):
+    """Prefetch what is in the leaves reached: label statistics, the newest point, and `PREFETCHED_POINTS` more."""
     for q in range(n):
-        m, leaf = chunk.lanes[0, q], walks[3, q]
+        insertion = insertions[q]
+        m, leaf = insertion.tree, insertion.node
         if leaf != NOTHING:
             prefetch(forest.values[m], ~leaf)
-            walks[1, q] = forest.leaves[m, ~leaf].last
-            prefetch(forest.rows, walks[1, q])
-            prefetch(forest.links[m], walks[1, q])
-    for _ in range(RING):
+            insertion.slot = forest.leaves[m, ~leaf].last
+            prefetch(forest.rows, insertion.slot)
+            prefetch(forest.links[m], insertion.slot)
+    for _ in range(PREFETCHED_POINTS):
         for q in range(n):
-            m = chunk.lanes[0, q]
-            if walks[3, q] != NOTHING:
-                walks[1, q] = forest.links[m, walks[1, q]]
-                prefetch(forest.rows, walks[1, q])
-                prefetch(forest.links[m], walks[1, q])
+            insertion = insertions[q]
+            m = insertion.tree
+            if insertion.node != NOTHING:
+                insertion.slot = forest.links[m, insertion.slot]
+                prefetch(forest.rows, insertion.slot)
+                prefetch(forest.links[m], insertion.slot)
 
 
 @kernel
-def warm_up(forest, chunk, n, walks, paths):
-    """Walk down with the rows that wait in the first n lanes of the chunk, so that inserting them finds its way in the cache.
+def prefetch_paths(forest, insertions, rows, n, walks, paths):
+    """Walk down with the rows of the first n insertions, so that inserting them finds their paths in the cache.
 
-    ``paths[q]`` are the first cut nodes on the way of lane q, ``walks[2, q]`` how many. A walk that has ended makes room for
-    the last one: 0.33 µs a row and tree instead of 0.55 for asking each whether it has.
+    Sets ``depth`` of each insertion, the number of cut nodes on its path that are remembered in ``paths``. A walk that has
+    ended makes room for the last one: 0.33 µs per row and tree instead of 0.55 for testing which have.
     """
-    active = start_walks(forest, chunk, n, walks)
+    active = start_walks(forest, insertions, n, walks)
     while active > 0:
         k = np.int64(0)
         while k < active:
-            v, q = np.uint64(walks[0, k]), np.uint64(walks[1, k])
-            m = np.uint64(chunk.lanes[0, q])
+            walk = walks[np.uint64(k)]
+            v, q = np.uint64(walk.node), np.uint64(walk.number)
+            insertion = insertions[q]
+            m = np.uint64(insertion.tree)
             prefetch(forest.boxes[m], v)
-            h = walks[2, q]
-            if h < PATH:
-                paths[q, h] = v
-                walks[2, q] = h + 1
-            following = pass_node(forest, m, v, chunk.rows[np.uint64(chunk.lanes[1, q])])
-            walks[3, q] = following
+            depth = insertion.depth
+            if depth < MAX_KNOWN_DEPTH:
+                paths[q, depth] = v
+                insertion.depth = depth + 1
+            following = pass_node(forest, m, v, rows[np.uint64(insertion.row)])
+            insertion.node = following
             if following >= 0:
                 prefetch(forest.cuts[m], following)
-                walks[0, k] = following
+                walk.node = following
                 k += 1
             else:
                 active -= 1
-                walks[0, k] = walks[0, active]
-                walks[1, k] = walks[1, active]
-    prefetch_points(forest, chunk, n, walks)
+                walk.node = walks[active].node
+                walk.number = walks[active].number
+    prefetch_points(forest, insertions, n)

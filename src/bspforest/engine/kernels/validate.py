@@ -16,7 +16,7 @@ import numpy as np
 from ..arrays import AXES, ISOTROPIC, NOTHING, example_forest
 from .boxes import NO, ask_box
 from .jit import always_inline, entry_point, inline_source
-from .nodes import tree_of
+from .nodes import view_tree
 from .validate_points import (
     BAD_BOX,
     BAD_CUT,
@@ -288,7 +288,7 @@ def check_tree(forest, m, held, n_held, budget, tame, fully, checks):
     ``held`` is 1 for the slots of rows held, ``n_held`` of them. Sizes in the state of the tree fit its arrays. ``tame``: labels
     and weights are of ordinary size, so that their sums must be. ``fully``: also what only learning and forgetting rely on.
     """
-    tree = tree_of(forest, m)
+    tree = view_tree(forest, m)
     state = tree.state[0]
     if state.s0 == 0 and state.s1 == 0 and state.s2 == 0 and state.s3 == 0:
         return BAD_RANDOM

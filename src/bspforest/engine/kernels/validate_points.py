@@ -11,11 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..arrays import ISOTROPIC
 from .boxes import bound_rows, round_down, round_up
-from .cuts import height
 from .jit import always_inline, kernel
-from .nodes import place
+from .nodes import goes_right, scale_held_row
 
 # What can be wrong with a tree, by the number that `check_tree` returns.
 WRONG = (
@@ -160,15 +158,6 @@ def check_due(tree, k, pending, right):
 
 
 @always_inline
-def is_right(tree, v, z):
-    """As `goes_right`, for a cut that is known to be one. Unsigned indices: numba need not ask whether they count from the end."""
-    node = tree.cuts[np.uint64(v)]
-    if tree.family == ISOTROPIC:
-        return height(tree.family, node, tree.boxes[v, -1], z) > node.p
-    return node.a * z[np.uint64(node.i)] + node.b * z[np.uint64(node.j)] > node.p
-
-
-@always_inline
 def settle_leaf(tree, checks, note, tame):
     """Are the statistics of a leaf those of its points?"""
     k, last, first = note[3], note[4], note[6]
@@ -197,10 +186,10 @@ def settle_points(tree, checks, note, first_test):
     for s in range(first, last):
         z = checks.rows[s]
         for q in range(first_test, last_test):
-            if is_right(tree, noted[q] >> 1, z) != (noted[q] & 1):
+            if goes_right(tree, noted[q] >> 1, z) != (noted[q] & 1):
                 return BAD_SIDE
         if pending >= 0:
-            right += is_right(tree, pending, z)
+            right += goes_right(tree, pending, z)
     checks.counts[DUE] += pending >= 0 and tree.cuts[pending].time < math.inf
     return check_due(tree, k, pending, right)
 
@@ -284,7 +273,7 @@ def fetch_rows(tree, checks):
         total += tree.rows[slots[s], 0] + tree.rows[slots[s], -1] + tree.labels[slots[s], 1]
     checks.sink[0] = total
     for s in range(checks.counts[N_POINTS]):
-        place(tree, slots[s], checks.rows[s])
+        scale_held_row(tree, slots[s], checks.rows[s])
 
 
 @kernel

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..arrays import example_forest
 from .jit import always_inline, entry_point
-from .nodes import tree_of
+from .nodes import view_tree
 
 
 @always_inline
@@ -25,7 +25,7 @@ def scrub_cut(tree, v):
 def scrub_trees(forest, first, last, free):
     """Zero the free records of trees ``first`` to ``last``, and the links of the slots ``free``."""
     for m in range(first, last):
-        tree = tree_of(forest, m)
+        tree = view_tree(forest, m)
         v = np.int64(tree.state[0].free_cut)
         while v >= 0:
             scrub_cut(tree, v)
