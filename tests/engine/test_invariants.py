@@ -1,4 +1,4 @@
-"""What must hold of every tree after any mixture of learning, forgetting, windows and growing budgets."""
+"""Check the invariants of all trees after mixtures of learning, forgetting, windows and growing budgets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ steps = st.lists(
     scaling=st.sampled_from([None, "minmax"]),
     seed=st.integers(0, 10**6),
 )
-def test_any_mixture(steps, cuts, d, min_split, window, grid, scale, redraw, n_classes, scaling, seed):
+def test_mixtures_of_operations(steps, cuts, d, min_split, window, grid, scale, redraw, n_classes, scaling, seed):
     rng = np.random.default_rng(seed)
     forest = laws.make(
         np.empty((0, d)),
@@ -48,7 +48,7 @@ def test_any_mixture(steps, cuts, d, min_split, window, grid, scale, redraw, n_c
         held = forest.rows.held_ids()
         if step in ("learn", "one"):
             n = 1 if step == "one" else n
-            X = rng.integers(0, grid, (n, d)) / grid + (rng.random() < 0.1) * 10.0  # ties, and now and then far away
+            X = rng.integers(0, grid, (n, d)) / grid + (rng.random() < 0.1) * 10.0  # ties, and sometimes far away
             y = rng.integers(0, n_classes or 5, n).astype(float)
             forest.learn(X, y, rng.integers(0, 3, n).astype(float))
         elif step == "forget" and len(held):
@@ -60,7 +60,7 @@ def test_any_mixture(steps, cuts, d, min_split, window, grid, scale, redraw, n_c
 
 
 @pytest.mark.parametrize("cuts", laws.FAMILIES)
-def test_a_longer_stream(cuts):
+def test_longer_stream(cuts):
     X = np.random.default_rng(0).normal(size=(1500, 5)) ** 3
     forest = laws.make(X, 2, cuts=cuts, budget=lambda n: 3 * n ** (1 / 7), min_split=4, scaling="minmax", window=600)
     for start in range(0, 1500, 100):
@@ -72,13 +72,13 @@ def test_a_longer_stream(cuts):
 
 
 @pytest.mark.parametrize("cuts", laws.FAMILIES)
-def test_a_large_batch(cuts):
+def test_large_batch(cuts):
     X = np.random.default_rng(1).normal(size=(3000, 4)) ** 3
     forest = laws.make(X, 2, cuts=cuts, budget=6.0, min_split=4, scaling="minmax")
     check(laws.learn(forest, X))
 
 
-def test_duplicates_by_the_thousand():
+def test_thousands_of_duplicates():
     X = np.repeat(np.random.default_rng(0).random((3, 2)), 2000, axis=0)
     forest = laws.make(X, 3, budget=np.inf, min_split=4)
     laws.learn(forest, X[::2])
@@ -90,8 +90,8 @@ def test_duplicates_by_the_thousand():
     check(forest)
 
 
-def test_points_that_rounding_cannot_part():
-    """Neighbouring floats beside a large coordinate: the engine gives up in finite time and stays consistent."""
+def test_points_closer_than_float64_can_separate():
+    """With neighbouring floats beside a large coordinate, the engine gives up in finite time and stays consistent."""
     X = np.array([[1e-17 * k, 1.0] for k in range(8)])
     forest = laws.make(X, 5, budget=np.inf, min_split=2)
     for x in X:
@@ -102,8 +102,8 @@ def test_points_that_rounding_cannot_part():
     assert forest.n_held == 6
 
 
-def test_points_that_boxes_cannot_part():
-    """Differences far below the rounding of float32 boxes: candidates fall into the rounding, for ever if nobody gave up."""
+def test_points_closer_than_float32_boxes_can_separate():
+    """With differences far below the rounding of boxes, nearly all candidates fall into the rounding; the search gives up."""
     rng = np.random.default_rng(0)
     X = np.column_stack([np.ones(600), 1e-14 * rng.random((600, 2))])
     forest = laws.make(X, 2, budget=lambda n: 0.3 * n**0.2, min_split=3)
@@ -114,8 +114,8 @@ def test_points_that_boxes_cannot_part():
     check(forest)
 
 
-def test_forgetting_labels_of_any_size_and_no_weight():
-    """Statistics of a large leaf stay those of a recount where subtracting would cancel, or divide nothing by nothing."""
+def test_forgetting_huge_labels_and_zero_weights():
+    """Statistics of a large leaf equal a recount where subtracting would cancel, or divide zero by zero."""
     X = np.repeat([[0.5, 0.5]], 80, axis=0)
     forest = laws.make(X, 2, budget=1.0)
     y = np.arange(80.0)

@@ -1,14 +1,14 @@
-"""The forest has the law it claims, whichever way its rows came (design: sections 1 to 5).
+"""Test that forests have the law they should, by whichever route their rows came (docs/design.md, sections 1 to 5).
 
-Seeds are fixed, so these tests never flicker; with 10,000 trees or more they have power. They were seen to fail when the
-law was broken on purpose:
+Seeds are fixed, so these tests are deterministic; with 10,000 trees or more they have power. Errors introduced on purpose
+made these tests fail:
 
 - thinning dropped (the time of rejected candidates not counted): all root times; pairs in every route, for both families that
   thin; some shapes;
 - a clipped box too small by a third: pairs in large sets, for both families (by a tenth: for axes);
-- a box loosened (an unsure box taken for a yes): root times, pairs and shapes in every route but the batch;
-- a pending cut kept although, after forgetting, it parts nothing any more: root times for "forget" and "window";
-- the next cut drawn anew at each arrival, which is ``refinement="redraw"``: the last test.
+- an unsure box taken for a yes: root times, pairs and shapes in every route but the batch;
+- a pending cut kept although, after forgetting, it separates nothing: root times for "forget" and "window";
+- the next cut redrawn at each arrival, which is ``refinement="redraw"``: the last test.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ N_TREES = 10_000
 @pytest.mark.parametrize("d", [2, 3, 4, 5, 6])
 @pytest.mark.parametrize("route", laws.ROUTES)
 def test_root_time_is_exponential(route, d):
-    """The root is cut after a time Exp(Λ), Λ half the perimeters of the hulls; a small budget leaves most cuts pending."""
+    """The time of the root's cut is Exp(Λ), Λ half the perimeters of the hulls; a small budget leaves most cuts pending."""
     X = np.random.default_rng(d).random((12, d))
     forest = laws.grow(route, X, 2 * N_TREES, budget=0.3 / laws.root_rate(X), seed=100 + d, min_split=4)
     times = laws.root_times(forest)
@@ -34,8 +34,8 @@ def test_root_time_is_exponential(route, d):
 @pytest.mark.parametrize(("d", "tau"), [(1, 0.7), (2, 0.5), (3, 0.3), (6, 0.1)])
 @pytest.mark.parametrize("cuts", laws.FAMILIES)
 @pytest.mark.parametrize("route", laws.ROUTES)
-def test_pairs_share_a_leaf_as_often_as_they_should(route, cuts, d, tau):
-    """P(x and r share a leaf) = exp(-τ rate(x - r)) for all pairs of 9 points, with min_samples_split=2 (Lemma 1)."""
+def test_pair_probability(route, cuts, d, tau):
+    """Two points share a leaf with probability exp(-τ rate(x - r)), with min_samples_split=2 (Lemma 1)."""
     X = np.random.default_rng(10 * d).random((9, d))
     forest = laws.grow(route, X, N_TREES, budget=tau, seed=d, cuts=cuts)
     a, b = np.triu_indices(len(X), 1)
@@ -48,8 +48,8 @@ def test_pairs_share_a_leaf_as_often_as_they_should(route, cuts, d, tau):
 
 @pytest.mark.parametrize("d", [2, 4])
 @pytest.mark.parametrize("cuts", laws.FAMILIES)
-def test_pairs_after_large_chunks(cuts, d):
-    """The same with 40 points in chunks that go down the tree together: larger than `bspforest.engine.kernels.insert_chunk.ONE_BY_ONE_UP_TO`."""
+def test_pair_probability_after_large_chunks(cuts, d):
+    """The same with 40 points in chunks that are inserted together: larger than `bspforest.engine.kernels.insert_chunk.ONE_BY_ONE_UP_TO`."""
     tau = 0.6 / d
     X = np.random.default_rng(d).random((40, d))
     forest = laws.make(X, N_TREES, cuts=cuts, budget=tau, seed=d)
@@ -64,8 +64,8 @@ def test_pairs_after_large_chunks(cuts, d):
 
 
 @pytest.mark.parametrize("cuts", ["pairs", "axes"])
-def test_pairs_in_large_sets(cuts):
-    """The same for a batch large enough to be cut by clipped boxes, `bspforest.engine.kernels.build.CLIP_BOX_FROM`, which are loose here."""
+def test_pair_probability_in_large_sets(cuts):
+    """The same for a batch cut in clipped boxes, which are loose here: see `bspforest.engine.kernels.build.CLIP_BOX_FROM`."""
     rng = np.random.default_rng(11)
     X = rng.normal(size=(300, 3)) ** 3
     X[:, 1] = X[:, 0] + 0.1 * X[:, 1]  # far from filling its box
@@ -88,8 +88,8 @@ def test_pairs_in_large_sets(cuts):
 
 @pytest.mark.parametrize("min_split", [2, 4])
 @pytest.mark.parametrize("route", laws.ROUTES[1:])
-def test_trees_have_one_shape(route, min_split):
-    """Leaf count, depth, largest leaf and lone points are distributed as in a batch."""
+def test_shape_does_not_depend_on_the_route(route, min_split):
+    """Leaf count, depth, largest leaf and leaves of one point are distributed as in a batch."""
     X = np.random.default_rng(5).random((14, 3))
     X[9:] = X[9] + 0.02 * X[9:]  # a cluster
     batch = laws.shapes(laws.grow("batch", X, 4000, budget=1.0, seed=1, min_split=min_split))
@@ -101,8 +101,8 @@ def test_trees_have_one_shape(route, min_split):
         assert stats.chi2_contingency(table).pvalue > 1e-3, name
 
 
-def test_many_more_rows_by_chunks():
-    """A larger case: 400 rows, the budget growing with them; mean leaf count and depth agree with a batch."""
+def test_shape_of_larger_trees_from_chunks():
+    """With 400 rows and a growing budget, mean leaf count and depth agree with a batch."""
     X = np.random.default_rng(8).random((400, 4))
 
     def budget(n):

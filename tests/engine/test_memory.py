@@ -1,4 +1,4 @@
-"""Memory that runs out: nothing is half learned, and nothing lost that can be kept."""
+"""Test memory that runs out: no row is learned by some trees only, and nothing is lost that can be kept."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from invariants import check
 import bspforest
 from bspforest import BSPForestRegressor
 from bspforest.engine import arrays as layout
-from bspforest.engine import memory as memory
+from bspforest.engine import memory
 from bspforest.engine.parallel import WORTH_THREADS, run_parts
 from bspforest.persistence import Saver
 
 
-def test_growing_without_memory(monkeypatch):
-    """No memory for the next array: nothing is learned, nothing lost, and the next try succeeds."""
+def test_learning_without_memory_to_grow(monkeypatch):
+    """If there is no memory for the next array, nothing is learned, nothing is lost, and the next try succeeds."""
     X = np.random.default_rng(2).random((900, 3))
     forest = laws.make(X, 3, budget=3.0)
     laws.learn(forest, X[:300])
@@ -47,7 +47,7 @@ def test_growing_without_memory(monkeypatch):
         check(forest)
     monkeypatch.undo()
     assert failed > 1
-    # After the rows have reached the trees, when a large leaf is to be carried out: they are learned.
+    # If memory runs out after the trees have the rows, when the cut of a large leaf is due, the rows are learned.
     reserve = type(forest.trees)._reserve
     late = laws.make(X, 3, budget=lambda n: 1e-3 if n < 500 else 3.0)
     laws.learn(late, X[:490])
@@ -71,7 +71,7 @@ def test_growing_without_memory(monkeypatch):
 
 
 def fail_from(monkeypatch, trees, name: str, call: int, until: int = 10**9) -> None:
-    """Make a method of the trees run out of memory from its call number ``call`` on."""
+    """Make a method of the trees raise MemoryError from call number ``call`` up to ``until``."""
     method = getattr(trees, name)
     count = iter(range(10**9))
 
@@ -84,7 +84,7 @@ def fail_from(monkeypatch, trees, name: str, call: int, until: int = 10**9) -> N
 
 
 def test_redrawing_without_memory(monkeypatch):
-    """Trees that redraw ask for room one by one. Those that have learned a row give it back if another has no room for it."""
+    """Trees that redraw cuts ask for room one by one. If one gets none, those that have learned the rows forget them."""
     X = np.random.default_rng(3).random((300, 3))
     failed = 0
     for call in range(1, 40):
@@ -97,7 +97,7 @@ def test_redrawing_without_memory(monkeypatch):
             failed += 1
         monkeypatch.undo()
         assert forest.n_held in (99, 130)
-        assert forest.rows.n_slots == forest.n_held + forest.rows.n_free, "no place is lost"
+        assert forest.rows.n_slots == forest.n_held + forest.rows.n_free, "no slot is lost"
         check(forest)
     assert failed > 0
 
@@ -105,13 +105,13 @@ def test_redrawing_without_memory(monkeypatch):
 @pytest.mark.parametrize("redraw", [False, True])
 @pytest.mark.parametrize("fails", [1, 2])
 def test_rescaling_without_memory(monkeypatch, redraw, fails):
-    """If there is no room to build the trees in a new range, they are built in the old one; without room for that either, empty."""
+    """Without memory to build the trees in a new range they are built in the old one; without memory for that, emptied."""
     X = np.random.default_rng(4).random((60, 2))
     X[30:] *= 5.0
     forest = laws.make(X, 4, budget=2.0, scaling="minmax", redraw=redraw)
     laws.learn(forest, X[:30])
     low_high = forest.range
-    # Building is one call; redrawing learns the rows once more, after having learned the new ones.
+    # Trees are built in one call; redrawing learns all rows once more, after the new ones.
     name, first = ("insert", 1) if redraw else ("build", 0)
     fail_from(monkeypatch, forest.trees, name, first, first + fails)
     if fails == 1:
@@ -129,8 +129,8 @@ def test_rescaling_without_memory(monkeypatch, redraw, fails):
 
 
 @pytest.mark.parametrize("forgets", [False, True])
-def test_rescaling_without_memory_to_begin_with(monkeypatch, forgets):
-    """No scratch space, and nothing is changed yet: the trees stay in the old range, which is as exact."""
+def test_rescaling_without_memory_for_scratch_space(monkeypatch, forgets):
+    """Without scratch space the trees stay in the old range, which is as exact."""
     X = np.random.default_rng(4).random((60, 2))
     X[30:] *= 5.0
     forest = laws.make(X, 4, budget=2.0, scaling="minmax")
@@ -138,7 +138,7 @@ def test_rescaling_without_memory_to_begin_with(monkeypatch, forgets):
     low, high = forest.range
     with monkeypatch.context() as patch:
         fail_from(patch, forest.trees, "make_build_scratch", 0)
-        if forgets:  # what was asked for cannot be done wholly, which is to be told
+        if forgets:  # forgetting includes the range, so the caller is told
             with pytest.raises(MemoryError):
                 forest.forget(np.array([np.argmin(X[:30, 0])]))
         else:
@@ -152,7 +152,7 @@ def test_rescaling_without_memory_to_begin_with(monkeypatch, forgets):
 
 
 def test_building_where_little_can_be_reserved(monkeypatch):
-    """The room that trees could need at most is not to be had: they are built in less, and are the same."""
+    """If the system does not reserve all the room that trees could need, they are built in less, and are the same."""
     X = np.random.default_rng(6).random((9_000, 2))
     reserve, asked = layout.reserve_nodes, []
 
@@ -175,7 +175,7 @@ def test_building_where_little_can_be_reserved(monkeypatch):
         check(forests[1])
         np.testing.assert_array_equal(forests[0].trees.sum_leaves(X), forests[1].trees.sum_leaves(X))
     forest = laws.make(X, 4, budget=100.0)
-    for last in (1, 5):  # none at all, or none when there was not enough
+    for last in (1, 5):  # nothing can be reserved, or nothing more when it was not enough
         asked.clear()
 
         def refuse_again(forest, capacity, last=last):
@@ -194,8 +194,8 @@ def test_building_where_little_can_be_reserved(monkeypatch):
 
 @pytest.mark.parametrize("huge", [1, 2**40])
 @pytest.mark.parametrize("capacity", [41, 70, 80])
-def test_growing_arrays(monkeypatch, huge, capacity):
-    """In place, and not."""
+def test_resize_trees(monkeypatch, huge, capacity):
+    """Arrays of trees grow in place if they are large, else by copying."""
     monkeypatch.setattr(memory, "IN_PLACE_FROM", huge)
     monkeypatch.setattr(memory, "HUGE_PAGE", 256)
     array = memory.empty((5, 40, 3), np.float64)
@@ -209,8 +209,8 @@ def test_growing_arrays(monkeypatch, huge, capacity):
     np.testing.assert_array_equal(grown[:, :40], expected)
 
 
-def test_growing_needs_no_more_than_it_gets():
-    """No copy of anything, not even of a tree, once the memory of the old array may be gone. Shown to fail: with trees moved as records."""
+def test_growing_allocates_nothing_else():
+    """Nothing is copied, not even a tree, once the old array may be gone. Fails if trees are moved as records."""
     array = memory.empty((3, 2**15, 2), layout.CUT)
     assert array.nbytes >= memory.IN_PLACE_FROM
     tracemalloc.start()
@@ -221,11 +221,11 @@ def test_growing_needs_no_more_than_it_gets():
         tracemalloc.stop()
 
 
-# What Linux does with memory that grows, which other systems may copy: not promised there, and not measured.
+# Linux moves memory that grows; other systems may copy it.
 GROWING = """
 import resource
 import numpy as np
-from bspforest.engine import memory as memory
+from bspforest.engine import memory
 array = memory.empty((4, 2**20, 8), np.float64)
 array[:] = np.arange(4.0)[:, None, None]
 with open("/proc/self/statm") as file:
@@ -237,12 +237,12 @@ assert (array[:, : 2**20] == np.arange(4.0)[:, None, None]).all(axis=(0, 1, 2))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems may copy")
-def test_growing_holds_nothing_twice():
-    """To 1.5 times its size, with memory for twice. Failed before numpy's advice, which splits the memory, was made that of all of it."""
+def test_growing_does_not_hold_an_array_twice():
+    """An array grows to 1.5 times its size with memory for twice. Fails if only numpy advises, which splits the memory."""
     subprocess.run([sys.executable, "-c", GROWING], check=True, timeout=60)
 
 
-# The real thing, with a limit that only Linux enforces; `test_growing_needs_no_more_than_it_gets` is for all systems.
+# With a limit that only Linux enforces; `test_growing_allocates_nothing_else` is for all systems.
 SHORT_OF_MEMORY = """
 import gc
 import pickle
@@ -280,20 +280,20 @@ assert 10 < failed < 30
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on memory")
-def test_short_of_memory():
-    """A forest whose large arrays are to grow, with a little more memory each time: it is whole after each failure.
+def test_forest_is_whole_after_memory_ran_out():
+    """Grow the large arrays of a forest with a little more memory each time: it is whole after each failure.
 
-    Shown to fail: with trees moved by way of a copy, for which there may be no memory when their old place has been given back.
+    Fails if trees are moved by way of a copy, for which there may be no memory when the old block has been freed.
     """
-    # What is freed is given back, and no thread has memory of its own.
-    apart = {"MALLOC_MMAP_THRESHOLD_": "1000000", "MALLOC_ARENA_MAX": "1"}
-    subprocess.run([sys.executable, "-c", SHORT_OF_MEMORY], env={**os.environ, **apart}, check=True, timeout=300)
+    # Return freed memory to the system, and give threads no memory of their own.
+    settings = {"MALLOC_MMAP_THRESHOLD_": "1000000", "MALLOC_ARENA_MAX": "1"}
+    subprocess.run([sys.executable, "-c", SHORT_OF_MEMORY], env={**os.environ, **settings}, check=True, timeout=300)
 
 
 @pytest.mark.parametrize("huge", [1, 2**40])
 @pytest.mark.parametrize("capacity", [3, 50, 59])
 @pytest.mark.parametrize("kept", [1, 2, 5])
-def test_cutting_arrays_down(monkeypatch, huge, capacity, kept):
+def test_shrink_trees(monkeypatch, huge, capacity, kept):
     monkeypatch.setattr(memory, "IN_PLACE_FROM", huge)
     monkeypatch.setattr(memory, "HUGE_PAGE", 256)
     array = memory.empty((5, 60, 2, 3), np.float32)
@@ -309,8 +309,8 @@ def test_cutting_arrays_down(monkeypatch, huge, capacity, kept):
     np.testing.assert_array_equal(small[:kept], expected)
 
 
-def test_memory_that_has_moved():
-    """What began at a cache line begins at one again."""
+def test_realign():
+    """After memory has moved, the array in it is aligned to a cache line again."""
     piece = np.arange(512, dtype=np.uint8)
     owner = piece[(24 - piece.ctypes.data) % memory.CACHE_LINE :]
     content = owner[5:105].copy()
@@ -319,7 +319,7 @@ def test_memory_that_has_moved():
 
 
 def test_without_threads(monkeypatch):
-    """The system has no thread left: what threads would have done is done without."""
+    """If the system has no thread left, the calling thread does all the work."""
     X = np.random.default_rng(5).random((6_000, 2))
     forests = [laws.make(X, 8, budget=2.0) for _ in range(2)]
     start, left = threading.Thread.start, [2]
@@ -343,8 +343,8 @@ def test_without_threads(monkeypatch):
 
 
 @pytest.mark.parametrize("where", [0, 1, 2])
-def test_a_part_that_fails_stops_the_others(where):
-    """One that fails in this thread, and one in another: the failure is told, after all have ended."""
+def test_failure_in_a_thread_stops_the_others(where):
+    """A failure in this thread or another is raised after all have ended."""
     stop, ended = threading.Event(), []
 
     def call(a, b):

@@ -1,4 +1,4 @@
-"""Which rows are held, against a plain dict."""
+"""Compare the table of rows with a plain dict."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bspforest.engine.rows import RowTable
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_table_is_a_dict(seed):
+def test_row_table_agrees_with_a_dict(seed):
     rng = np.random.default_rng(seed)
     table, plain, seen = RowTable(), {}, 0
     for _ in range(200):
@@ -40,7 +40,7 @@ def test_the_table_is_a_dict(seed):
         assert len(table) == (seen - min(plain) if plain else 0)
 
 
-def test_a_window_costs_no_more_memory_the_longer_it_runs():
+def test_memory_of_a_window_is_bounded():
     table = RowTable()
     table.add(table.take_slots(100))
     for _ in range(2000):

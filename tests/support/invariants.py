@@ -1,20 +1,22 @@
-"""What must hold of every tree, checked node by node in plain Python."""
+"""Check the invariants of trees node by node, in plain Python."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from bspforest.engine.arrays import ISOTROPIC, NOTHING
+from bspforest.engine.arrays import ISOTROPIC, NORMAL, NOTHING
 
 
 def heights(arrays, m, v, Z):
+    """Return the normal component of points at a cut: they lie right of it if this exceeds its offset."""
     cut = arrays.cuts[m, v]
     if arrays.family == ISOTROPIC:
-        return Z @ arrays.boxes[m, v, 2].astype(float)
+        return Z @ arrays.boxes[m, v, NORMAL].astype(float)
     return cut["a"] * Z[:, cut["i"]] + cut["b"] * Z[:, cut["j"]]
 
 
 def leaf_slots(arrays, m, k):
+    """Return the slots of the points of a leaf, oldest first."""
     slots, slot = [], arrays.leaves[m, k]["last"]
     for _ in range(arrays.leaves[m, k]["n_points"]):
         slot = arrays.links[m, slot]
@@ -23,7 +25,7 @@ def leaf_slots(arrays, m, k):
 
 
 def check_values(arrays, m, k, slots):
-    """Statistics equal a recount."""
+    """Check that label statistics equal a recount."""
     y, w = arrays.labels[slots].T
     if arrays.n_classes:
         expected = np.bincount(y.astype(int), w, minlength=arrays.n_classes)
@@ -34,10 +36,10 @@ def check_values(arrays, m, k, slots):
 
 
 def check_tree(forest, m):
-    """Check tree m; how many cut records and leaves it uses."""
+    """Check tree m."""
     arrays = forest.trees.arrays
     cuts, least = arrays.cuts[m], arrays.min_split
-    with np.errstate(all="ignore"):  # places that hold no row may hold anything
+    with np.errstate(all="ignore"):  # slots without a row may contain anything
         Z = np.clip((arrays.rows - arrays.scaling[0]) * arrays.scaling[1], -1e30, 1e30)
     used_cuts, used_leaves, due = [], [], []
 
@@ -65,7 +67,7 @@ def check_tree(forest, m):
                     assert np.ptp(Z[slots], axis=0).max() < 1e-12, "distinct points have a next cut"
             else:
                 right = heights(arrays, m, v, Z[slots]) > cuts[v]["p"]
-                assert right.any() and not right.all(), "a pending cut parts its leaf"
+                assert right.any() and not right.all(), "a pending cut separates its leaf"
                 place = arrays.leaves[m, k]["due"]
                 assert arrays.queue[m, place]["cut"] == v
                 due.append(place)
@@ -90,7 +92,7 @@ def check_tree(forest, m):
     assert sorted(due) == list(range(arrays.state[m]["n_due"]))
     times = arrays.queue[m, : len(due)]["time"]
     assert all(times[(k - 1) // 2] <= times[k] for k in range(1, len(due))), "the queue is a heap"
-    # Records are in use or in the free list, once.
+    # Each record is in use or in the free list, once.
     for used, head, count, table, name in (
         (used_cuts, "free_cut", "n_cuts", cuts, "left"),
         (used_leaves, "free_leaf", "n_leaves", arrays.leaves[m], "last"),
@@ -103,5 +105,6 @@ def check_tree(forest, m):
 
 
 def check(forest):
+    """Check all trees."""
     for m in range(forest.trees.n_trees):
         check_tree(forest, m)

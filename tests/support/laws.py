@@ -1,4 +1,4 @@
-"""What the tests of the law share: closed forms, ways to grow a forest, and statistics of many trees."""
+"""Closed forms of the law, routes to grow a forest, and statistics of many trees."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FAMILIES = ("pairs", "axes", "isotropic")
 
 
 def segment_rate(cuts: str, v: np.ndarray) -> float:
-    """The rate of cuts that part two points whose difference is v."""
+    """Return the rate of cuts that separate two points whose difference is v."""
     if cuts == "axes" or len(v) == 1:
         return float(np.abs(v).sum())
     if cuts == "isotropic":
@@ -24,13 +24,13 @@ def segment_rate(cuts: str, v: np.ndarray) -> float:
 
 
 def root_rate(X: np.ndarray) -> float:
-    """Half the sum of the perimeters of the convex hulls in all pairs of dimensions."""
+    """Return half the sum of the perimeters of the convex hulls in all pairs of dimensions."""
     # In two dimensions scipy calls the perimeter ``area``.
     return 0.5 * sum(ConvexHull(X[:, pair]).area for pair in combinations(range(X.shape[1]), 2))
 
 
 class Steps:
-    """A budget that grows in steps: ``values[n]`` for n rows, the last one beyond."""
+    """A budget given by a table: ``values[n]`` for n rows, the last value beyond."""
 
     def __init__(self, values):
         self.values = np.asarray(values, dtype=float)
@@ -52,7 +52,7 @@ def make(
     scaling=None,
     n_classes=0,
 ):
-    """An empty forest for rows like X."""
+    """Make an empty forest for rows like X."""
     config = ForestConfig(
         n_trees=n_trees,
         n_features=X.shape[1],
@@ -68,12 +68,13 @@ def make(
 
 
 def learn(forest: OnlineForest, X: np.ndarray) -> OnlineForest:
+    """Learn rows with their sums as labels; return the forest."""
     forest.learn(np.ascontiguousarray(X), X.sum(axis=1), np.ones(len(X)))
     return forest
 
 
 def others(X: np.ndarray, n: int) -> np.ndarray:
-    """Rows to learn and forget: some inside the range of X, some far outside, one a copy."""
+    """Make rows to learn and forget: some inside the range of X, some far outside, one a copy."""
     extra = np.random.default_rng(99).normal(0.5, 0.6, size=(n, X.shape[1]))
     extra[0] = X[0]
     return extra
@@ -83,7 +84,7 @@ ROUTES = ("batch", "single", "chunks", "reversed", "growing", "forget", "window"
 
 
 def grow(route: str, X: np.ndarray, n_trees: int, *, budget: float, seed: int, **kw) -> OnlineForest:
-    """A forest that holds the rows X, in some order, with this budget, however it came to it."""
+    """Grow a forest that holds the rows X with this budget, by one of `ROUTES`."""
     n = len(X)
     if route == "growing":  # rows arrive while the budget grows from almost nothing
         return grow("single", X, n_trees, budget=Steps(budget * np.linspace(0, 1, n + 1) ** 2), seed=seed, **kw)
@@ -115,24 +116,25 @@ def grow(route: str, X: np.ndarray, n_trees: int, *, budget: float, seed: int, *
 
 
 def range_of_rows(n: int) -> np.ndarray:
-    """The ids of the rows of X in the route "forget"."""
+    """Return the ids of the rows of X in the route "forget"."""
     return np.concatenate([3 + np.arange(n // 2), 5 + np.arange(n // 2, n)])
 
 
 def root_times(forest: OnlineForest) -> np.ndarray:
+    """Return the time of the root's cut in each tree."""
     roots = forest.trees.arrays.state["root"]
     assert (roots >= 0).all()
     return forest.trees.arrays.cuts["time"][np.arange(len(roots)), roots]
 
 
 def together(forest: OnlineForest, X: np.ndarray) -> np.ndarray:
-    """How often each pair of rows shares a leaf."""
+    """Return how often each pair of rows shares a leaf."""
     leaves = forest.trees.find_leaves(np.ascontiguousarray(X))
     return (leaves[:, None, :] == leaves[None, :, :]).mean(axis=2)
 
 
 def shapes(forest: OnlineForest) -> dict[str, np.ndarray]:
-    """Of each tree: number of leaves, depth, largest leaf, number of leaves with one point."""
+    """Return, per tree, the number of leaves, depth, largest leaf, and number of leaves with one point."""
     table: dict[str, list] = {"leaves": [], "depth": [], "largest": [], "single": []}
     for m in range(forest.trees.n_trees):
         nodes, _, depths = forest.trees.number_nodes(m)

@@ -1,4 +1,4 @@
-"""A small stream with everything in it. Run as a program, it prints what the forest then says; see test_kernels.py."""
+"""Learn, forget and predict a small stream that reaches all kernels. As a program, print the predictions: see test_jit.py."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from invariants import check
 
 
 def run(cuts: str, redraw: bool, n_classes: int) -> np.ndarray:
+    """Return all that a forest predicts after the stream."""
     rng = np.random.default_rng(7)
     X = np.round(rng.random((70, 3)), 2)
     y = rng.integers(0, n_classes or 9, 70).astype(float)

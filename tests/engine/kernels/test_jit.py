@@ -1,4 +1,4 @@
-"""How kernels are compiled; and that uncompiled, or compiled with bounds checks, they do the same."""
+"""Test how kernels are compiled, and that uncompiled or with bounds checks they do the same."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ def run(cache, **environment):
 
 
 def test_uncompiled_and_with_bounds_checks(tmp_path):
+    """Kernels give the same results compiled, uncompiled and with bounds checks; nothing is compiled at first use."""
     cache = tmp_path / "plain"
     compiled = run_program("-m", "bspforest.cli", "compile", cache=cache)
     assert "13 kernels compiled" in compiled.stdout and "once on a machine" in compiled.stderr
@@ -52,7 +53,7 @@ def test_uncompiled_and_with_bounds_checks(tmp_path):
         assert line == pytest.approx(other, rel=1e-6)
 
 
-def test_what_is_compiled_ahead_is_what_is_used(tmp_path):
+def test_all_types_in_use_are_compiled_ahead(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.random((60, 2))
     for forest, y in ((BSPForestRegressor(2), X[:, 0]), (BSPForestClassifier(2), (X[:, 0] > 0.5).astype(int))):
@@ -108,7 +109,7 @@ def test_two_kernels_of_one_name_are_refused():
         entry_point(lambda: (1,))(build)
 
 
-def test_sharedprecompile_are_called_with_the_types_they_have():
+def test_types_of_kernels_called_by_address():
     def add(x, y):
         return x + y
 
@@ -127,7 +128,7 @@ def test_sharedprecompile_are_called_with_the_types_they_have():
         call(3, 4.0)
 
 
-def test_errors_pass_through_sharedprecompile():
+def test_errors_in_kernels_called_by_address():
     @called_by_address(INTEGER, lambda: (1,))
     def refuse(x):
         if x > 0:
