@@ -144,8 +144,8 @@ PREDICTION_WALKS = 16
 # Nodes remembered of the path of a waiting insertion.
 MAX_KNOWN_DEPTH = 40
 
-# Rows of ``Scratch.points``: the point being removed, a point of the leaf of one being inserted, one being asked for its side.
-PLACED, NEIGHBOUR, ASKED = 0, 1, 2
+# Rows of ``Scratch.points``: the point being removed, a point of the leaf of one being inserted, one whose side is tested.
+PLACED, NEIGHBOUR, TESTED = 0, 1, 2
 
 # A set of rows that is still to be built or inserted below ``parent``.
 TASK = record(
@@ -193,7 +193,7 @@ class Scratch(NamedTuple):
     walks: np.ndarray  # (WAITING_TREES,) WALK
     paths: np.ndarray  # (WAITING_TREES, MAX_KNOWN_DEPTH) int32, the first nodes on the path of each insertion
     path: np.ndarray  # (.,) nodes from the root; no path is longer than the number of cuts
-    stack: np.ndarray  # (.,) nodes still to be asked
+    stack: np.ndarray  # (.,) nodes still to be searched
 
 
 def align(forest: ForestArrays) -> ForestArrays:

@@ -1,4 +1,4 @@
-"""Which rows are held, and where: ids count rows in order of arrival, slots are places in the arrays of rows."""
+"""Table of the rows held. Ids number rows in order of arrival; slots are positions in the arrays of rows."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import numpy as np
 
 
 class RowTable:
-    """The slots of the rows held, by id. Memory: 4 bytes for each id from the oldest row held to the newest."""
+    """The slots of the rows held, by id. It takes 4 bytes per id from the oldest row held to the newest."""
 
     def __init__(self) -> None:
         self.n_seen = 0
         self.n_held = 0
-        self._slots = np.empty(16, dtype=np.int32)  # of ids from _first; -1 for forgotten rows
-        self._first = 0  # the oldest row held
+        self._slots = np.empty(16, dtype=np.int32)  # of the ids from _first on; -1 for forgotten rows
+        self._first = 0  # id of the oldest row held
         self._free: list[int] = []
         self.n_slots = 0  # slots ever used
 
@@ -21,15 +21,15 @@ class RowTable:
 
     def __setstate__(self, state: dict) -> None:
         self.__dict__.update(state)
-        self._slots = np.array(self._slots)  # it may be of a file that is mapped into memory, not to be written to
+        self._slots = np.array(self._slots)  # a memory-mapped file is read-only
 
     @property
     def n_free(self) -> int:
-        """How many slots can be used again."""
+        """Number of slots that can be used again."""
         return len(self._free)
 
     def take_slots(self, n: int) -> np.ndarray:
-        """Places for n new rows, which count as held only when they are `add`-ed."""
+        """Take slots for n new rows, which count as held only after `add`."""
         if n == 1 and not self._free:
             self.n_slots += 1
             return np.array([self.n_slots - 1], dtype=np.int32)
@@ -43,11 +43,11 @@ class RowTable:
         return slots
 
     def give_back(self, slots: np.ndarray) -> None:
-        """Places that were taken and not used."""
+        """Return slots that were taken and not used."""
         self._free.extend(slots.tolist())
 
     def add(self, slots: np.ndarray) -> None:
-        """Rows have been learned, in order."""
+        """Count the rows in these slots as held, in order."""
         used = len(self)
         if used + len(slots) > len(self._slots):
             larger = np.empty(max(used + len(slots), 2 * used), dtype=np.int32)
@@ -58,12 +58,12 @@ class RowTable:
         self.n_seen += len(slots)
 
     def skip(self, n: int) -> None:
-        """Count n rows as learned and forgotten. No row may be held."""
+        """Count n rows as seen and forgotten. No row may be held."""
         self.n_seen += n
         self._first = self.n_seen
 
     def slots_of(self, ids: np.ndarray) -> np.ndarray:
-        """Where these rows are held; -1 for those that are not."""
+        """Return the slots of rows; -1 for those that are not held."""
         at = ids - self._first
         inside = (at >= 0) & (at < len(self))
         slots = np.full(len(ids), -1, dtype=np.int32)
@@ -71,16 +71,16 @@ class RowTable:
         return slots
 
     def remove(self, ids: np.ndarray) -> None:
-        """Rows, all of them held, have been forgotten."""
+        """Count rows, all of them held, as forgotten, and free their slots."""
         at = ids - self._first
         self._free.extend(self._slots[at].tolist())
         self._slots[at] = -1
         self.n_held -= len(ids)
         if self._slots[0] < 0:
-            self._drop_beginning()
+            self._drop_forgotten()
 
-    def _drop_beginning(self) -> None:
-        """Let the table begin with a row that is held. Nothing is moved: the cost is that of looking at what is dropped."""
+    def _drop_forgotten(self) -> None:
+        """Let the table begin with a row that is held, without copying: it costs a look at each row dropped."""
         n, at, reach = len(self), 0, 4
         while at < n:
             held = self._slots[at : min(at + reach, n)] >= 0
@@ -93,7 +93,7 @@ class RowTable:
         self._first += at
 
     def oldest(self, n: int) -> np.ndarray:
-        """The ids of the n oldest rows held."""
+        """Return the ids of the n oldest rows held."""
         if n == 1 and self.n_held:
             return np.array([self._first])
         reach = n
@@ -104,10 +104,10 @@ class RowTable:
             reach *= 2
 
     def held_ids(self) -> np.ndarray:
-        """The ids of all rows held, oldest first."""
+        """Return the ids of all rows held, oldest first."""
         return self._first + np.flatnonzero(self._slots[: len(self)] >= 0)
 
     def held_slots(self) -> np.ndarray:
-        """Their slots."""
+        """Return the slots of all rows held, oldest first."""
         slots = self._slots[: len(self)]
         return slots[slots >= 0]

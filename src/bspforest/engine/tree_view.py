@@ -1,4 +1,4 @@
-"""A tree of a fitted forest as plain arrays, in the style of scikit-learn's ``tree_``."""
+"""Trees of a fitted forest as plain arrays, in the style of scikit-learn's ``tree_``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import ISOTROPIC, NOTHING, PAIRS
+from .arrays import ISOTROPIC, MEAN, NORMAL, NOTHING, PAIRS, WEIGHT, ForestArrays
 from .forest import OnlineForest
 from .locking import lock_of
 
@@ -19,22 +19,22 @@ def _read_only(array: np.ndarray) -> np.ndarray:
 
 
 class TreeView:
-    """A tree, as it was when the view was taken. All arrays are read-only, one entry a node; node 0 is the root.
+    """A tree, as it was when the view was taken. All arrays are read-only, with one entry per node; node 0 is the root.
 
-    A row of the held data is left of the cut of node ``v`` if ``x[cut_dims[v]] @ cut_normal[v] <= cut_offset[v]``, in the units
-    of the features.
+    A row ``x`` lies left of the cut of node ``v`` if ``x[cut_dims[v]] @ cut_normal[v] <= cut_offset[v]``, in the units of the
+    features.
 
     Attributes
     ----------
     children_left, children_right, parent : ndarray of int
         -1 where there is none.
     cut_dims : ndarray of shape (n_nodes, k)
-        The features the cut uses: k is 2 for pairs, 1 for axes, all features for isotropic cuts. -1 for leaves.
+        The features the cut uses: k is 2 for pairs, 1 for axes, the number of features for isotropic cuts. -1 for leaves.
     cut_normal : ndarray of shape (n_nodes, k)
     cut_offset : ndarray of shape (n_nodes,)
         NaN for leaves.
     time : ndarray of shape (n_nodes,)
-        When the node is cut. For a leaf, when it would be: always later than the budget, infinite if not known.
+        The time of the node's cut. For a leaf, of its next cut: later than the budget, infinite if it has none.
     n_points : ndarray of int
     value : ndarray
         Regression: the weighted mean label. Classification: the weight of each class, of shape (n_nodes, n_classes).
@@ -66,25 +66,26 @@ class TreeView:
         n_points = np.where(is_cut, 0, arrays.leaves[m]["n_points"][leaf])
         values = np.where(is_cut[:, None], 0.0, arrays.values[m][leaf])
         if not arrays.n_classes:
-            values = np.stack([values[:, 0], values[:, 0] * values[:, 1]], axis=1)
-        for v in range(self.max_depth, 0, -1):  # a level of the tree at a time, from below
+            values = np.stack([values[:, WEIGHT], values[:, WEIGHT] * values[:, MEAN]], axis=1)
+        for v in range(self.max_depth, 0, -1):  # level by level, upwards
             level = np.flatnonzero(depths == v)
             np.add.at(n_points, parents[level], n_points[level])
             np.add.at(values, parents[level], values[level])
         self.n_points = _read_only(n_points)
         if not arrays.n_classes:
             with np.errstate(invalid="ignore"):
-                values = values[:, 1] / values[:, 0]
+                values = values[:, MEAN] / values[:, WEIGHT]  # the sum of labels over that of weights
         self.value = _read_only(values)
         self._leaf = leaf
 
-    def _set_cuts(self, arrays, m: int, held: np.ndarray, is_cut: np.ndarray) -> None:
+    def _set_cuts(self, arrays: ForestArrays, m: int, held: np.ndarray, is_cut: np.ndarray) -> None:
+        """Convert the cuts of the records ``held`` to the units of the features; -1 and NaN where ``is_cut`` is false."""
         cuts = arrays.cuts[m][held]
         shift, scale = arrays.scaling
         d = len(shift)
         if arrays.family == ISOTROPIC:
             dims = np.tile(np.arange(d), (len(held), 1))
-            normal = np.where(is_cut[:, None], arrays.boxes[m][held, 2], 0.0).astype(np.float64)
+            normal = np.where(is_cut[:, None], arrays.boxes[m][held, NORMAL], 0.0).astype(np.float64)
         elif arrays.family == PAIRS and d > 1:
             dims = np.stack([cuts["i"], cuts["j"]], axis=1).astype(np.int64)
             normal = np.stack([cuts["a"], cuts["b"]], axis=1)
@@ -103,17 +104,17 @@ class TreeView:
 
     @cached_property
     def node_of_leaf(self) -> np.ndarray:
-        """The node that each of the kernels' leaves is; -1 for free ones."""
+        """The node of each leaf as the kernels number them; -1 for free ones."""
         leaves = np.flatnonzero(self.children_left < 0)
         table = np.full(int(self._leaf.max(initial=-1)) + 1, -1)
         table[self._leaf[leaves]] = leaves
         return _read_only(table)
 
     def leaves_of(self, X: np.ndarray) -> np.ndarray:
-        """The leaf on whose side of every cut each row of ``X`` lies.
+        """Return the leaf of each row of ``X`` by the sides of the cuts alone.
 
-        For the rows held it is the leaf that holds them, up to rounding: the forest works with scaled features, and these are
-        not. Elsewhere it may differ from the leaf that predicts, which reads a row at its nearest place in the box of each node.
+        For a row held this is the leaf that holds it, up to rounding, because the forest works with scaled features. For other
+        rows it may differ from the leaf that predicts, which reads a row at its nearest place in the box of each node.
         """
         at = np.zeros(len(X), dtype=np.int64)
         for _ in range(self.max_depth):
@@ -128,7 +129,7 @@ class TreeView:
 
 
 class TreeViews(Sequence):
-    """The trees of an estimator; each is read, as it then is, when it is asked for."""
+    """The trees of a forest, as a sequence; a view is made at each access."""
 
     def __init__(self, owner: Any) -> None:
         self._owner = owner
@@ -145,11 +146,10 @@ class TreeViews(Sequence):
             return TreeView(self._owner._forest, m % len(self))
 
     def held_leaves(self, m: int) -> np.ndarray:
-        """Return the leaf that holds each row held, oldest first: node numbers of tree m."""
-        with lock_of(self._owner).reading:
-            forest, nodes = self._owner._forest, self[m].node_of_leaf
-            held = forest.trees.leaves_of_slots(m % len(self), np.flatnonzero(nodes >= 0))
-            return nodes[held[forest.rows.held_slots()]]
+        """Return the node of tree m that holds each row held, oldest first."""
+        nodes = self[m].node_of_leaf
+        held = self._forest.trees.leaves_of_slots(m % len(self), np.flatnonzero(nodes >= 0))
+        return nodes[held[self._forest.rows.held_slots()]]
 
     def __repr__(self) -> str:
         return f"<{len(self)} trees>"

@@ -7,7 +7,6 @@ import math
 import numpy as np
 
 from ..arrays import (
-    ASKED,
     HIGH,
     ISOTROPIC,
     LABEL,
@@ -16,6 +15,7 @@ from ..arrays import (
     NOTHING,
     NOWHERE,
     RIGHT,
+    TESTED,
     example_forest,
     example_scratch,
     example_tree,
@@ -238,7 +238,7 @@ def build(tree, scratch, start, end, parent, side, t0, budget):
             make_pending(tree, v, k)
         top -= 1
     for k in range(n_loose - 1, -1, -1):
-        join_children(tree, np.int64(scratch.loose[k]), scratch.points[ASKED])
+        join_children(tree, np.int64(scratch.loose[k]), scratch.points[TESTED])
     return True
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import ASKED, HIGH, LEFT, LOW, NOTHING, NOWHERE, PLACED, RIGHT, example_forest, example_scratch
+from ..arrays import HIGH, LEFT, LOW, NOTHING, NOWHERE, PLACED, RIGHT, TESTED, example_forest, example_scratch
 from .boxes import bound_rows, round_down, round_up
 from .build import draw_split
 from .jit import always_inline, entry_point, inline_source, kernel
@@ -59,7 +59,7 @@ def shrink_boxes(tree, scratch, depth, z):
         v = scratch.path[step]
         if not touches(tree, v, z):
             return
-        join_children(tree, v, scratch.points[ASKED])
+        join_children(tree, v, scratch.points[TESTED])
 
 
 @inline_source
@@ -72,7 +72,7 @@ def shrink_pending(tree, scratch, v, z):
     was_alone = finite and not search_beyond(tree, scratch, ~k, cut, get_normal(tree, v), goes_right(tree, v, z))
     # Where many points coincide, the newest is where the removed one was, and the box stays. (Forgetting 8,000 of them one
     # by one took 3 s without this test.)
-    if not was_alone and (not touches(tree, v, z) or is_held_at(tree, tree.leaves[k].last, z, scratch.points[ASKED])):
+    if not was_alone and (not touches(tree, v, z) or is_held_at(tree, tree.leaves[k].last, z, scratch.points[TESTED])):
         return
     load_points(tree, k, scratch, np.int64(0))
     bound_rows(scratch.rows, np.int64(0), n, scratch.box)

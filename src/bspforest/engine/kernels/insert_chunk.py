@@ -98,8 +98,8 @@ def find_chunk_separation(tree, scratch, chunk, start, end, v, t0):
         if t >= t_end:
             break
         draw_candidate(tree.family, state, box, rate, cut, scratch.normal)
-        # The chunk must have rows on a side where the node has none. Its rows are asked before the node's points, which
-        # are many and far apart in memory.
+        # The chunk must have rows on a side where the node has none. Its rows are tested before the node's points,
+        # which are many and far apart in memory.
         for side in range(2):
             right = side == 1
             answer = ask_box(tree.family, tree.boxes[v], cut, scratch.normal, right)
