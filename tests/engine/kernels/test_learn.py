@@ -9,11 +9,15 @@ import pytest
 
 @pytest.mark.parametrize("chunk", [6, 200])
 def test_missing_room_raises(monkeypatch, chunk):
-    """Rows inserted without reserving room raise instead of being lost, one by one and built together."""
-    X = np.random.default_rng(0).random((400, 3))
+    """Rows inserted without reserving room, one by one or built together, raise instead of being lost."""
+    X = np.random.default_rng(0).random((450, 3))
     forest = laws.make(X, 2, budget=20.0)
     laws.learn(forest, X[:50])
     monkeypatch.setattr(forest.trees, "_reserve", lambda n: None)
-    with pytest.raises(AssertionError, match="lacks room that was reserved"):
-        for start in range(50, 400 - chunk, chunk):
+
+    def learn_rest():
+        for start in range(50, 450, chunk):
             laws.learn(forest, X[start : start + chunk])
+
+    with pytest.raises(AssertionError, match="lacks room that was reserved"):
+        learn_rest()
