@@ -211,9 +211,8 @@ class TreeEnsemble:
         while todo:
             todo = self._build_some(todo, slots, budget, scratches, progress)
             if todo:  # they lacked room
-                with defer_interrupts():
-                    self._adopt(layout.resize_cuts(self.arrays, int(1.2 * self.arrays.cuts.shape[1]) + 64))
-                    self._adopt(layout.resize_leaves(self.arrays, int(1.2 * self.arrays.leaves.shape[1]) + 64))
+                self._adopt(layout.resize_cuts(self.arrays, int(1.2 * self.arrays.cuts.shape[1]) + 64))
+                self._adopt(layout.resize_leaves(self.arrays, int(1.2 * self.arrays.leaves.shape[1]) + 64))
 
     def _build_some(
         self, trees: list[int], slots: np.ndarray, budget: float, scratches: list[Scratch], progress: Progress
@@ -260,8 +259,7 @@ class TreeEnsemble:
         progress.advance(n * k // self.n_trees)
         slack = 1.02 if n > 10_000 else 1.1
         n_cuts, n_leaves = (int(slack * self.arrays.state[name][:k].max()) + 16 for name in ("n_cuts", "n_leaves"))
-        with defer_interrupts():  # an array that has been shrunk is no longer valid
-            self._adopt(layout.shrink_nodes(self.arrays, n_cuts, n_leaves, kept=k))
+        self._adopt(layout.shrink_nodes(self.arrays, n_cuts, n_leaves, kept=k))
         return list(range(k, self.n_trees))
 
     def _reserve_nodes(self, n: int) -> int:
@@ -278,7 +276,7 @@ class TreeEnsemble:
     def snapshot(self) -> TreeEnsemble:
         """Return a copy with arrays of its own."""
         other = copy(self)
-        other._work = []
+        other._scratch = []
         other.arrays = layout.copy_arrays(self.arrays)
         return other
 

@@ -147,9 +147,10 @@ class TreeViews(Sequence):
 
     def held_leaves(self, m: int) -> np.ndarray:
         """Return the node of tree m that holds each row held, oldest first."""
-        nodes = self[m].node_of_leaf
-        held = self._forest.trees.leaves_of_slots(m % len(self), np.flatnonzero(nodes >= 0))
-        return nodes[held[self._forest.rows.held_slots()]]
+        with lock_of(self._owner).reading:
+            forest, nodes = self._owner._forest, self[m].node_of_leaf
+            held = forest.trees.leaves_of_slots(m % len(self), np.flatnonzero(nodes >= 0))
+            return nodes[held[forest.rows.held_slots()]]
 
     def __repr__(self) -> str:
         return f"<{len(self)} trees>"
