@@ -130,7 +130,7 @@ def prices():
     titles = ("one tree, 1,000 sales", "100 trees, 1,000 sales", f"100 trees, {len(X):,} sales", "its uncertainty")
     figure, axes = plt.subplots(1, 4, figsize=(12, 4.0), layout="constrained")
     for ax, display in zip(axes, maps, strict=False):
-        display.shown = maps[-1].shown  # the outline of the country, as far as the data show it
+        display.shown = maps[-1].shown  # all maps show the area covered by all sales
         display.plot(ax, uncertainty=False, legend=False, points=False).images_[0].set_clim(11.3, 13.5)
     prices = np.array([100, 200, 400, 700])
     bar = figure.colorbar(maps[-1].images_[0], ax=axes[:3], shrink=0.7, pad=0.01, ticks=np.log(1000 * prices))

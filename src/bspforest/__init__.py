@@ -1,4 +1,8 @@
-"""Random forests that learn from a stream, exactly: online binary space partitioning forests."""
+"""Online binary space partitioning forests: random forests that learn data streams row by row and unlearn rows exactly.
+
+`BSPForestClassifier` and `BSPForestRegressor` are scikit-learn estimators; `load` reads a forest that was saved with ``forest.save``.
+`bspforest.river` has the same forests as river models.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -10,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["BSPForestClassifier", "BSPForestRegressor", "ModelFileError", "load"]
 __version__ = "0.1.0"
 
-# Imported when first asked for: numba and scikit-learn take a second, which `bspforest --help` need not wait for.
+# Imported on first use: importing numba and scikit-learn takes a second, which `bspforest --help` should not cost.
 _HOMES = {
     "BSPForestClassifier": "estimators",
     "BSPForestRegressor": "estimators",
