@@ -10,6 +10,7 @@ from invariants import check
 
 from bspforest import BSPForestRegressor
 from bspforest.engine.config import ForestConfig
+from bspforest.engine.ensemble import TreeEnsemble
 from bspforest.engine.forest import OnlineForest
 from bspforest.engine.scaling import find_range
 
@@ -180,3 +181,25 @@ def test_one_bad_number_among_many(d, row, value):
         with pytest.raises(ValueError, match=f"X contains {what} in column {d - 1}, row {row};"):
             call()
     assert forest.n_samples_ == len(data)
+
+
+@pytest.mark.parametrize("scaling", ["minmax", None])
+def test_rows_closer_than_boxes_can_tell_are_built_afresh(scaling, monkeypatch):
+    """Inserting them one by one takes twenty times as long."""
+    rng = np.random.default_rng(0)
+    close = 0.5 + 1e-9 * rng.random((4_000, 4))
+    close[0] = 0.0
+    built = []
+    build = TreeEnsemble.build
+    monkeypatch.setattr(TreeEnsemble, "build", lambda self, *args: built.append(1) or build(self, *args))
+    forest = make_forest(scaling=scaling)
+    labels, weights = rng.random(4_000), np.ones(4_000)
+    forest.learn(close[:1000], labels[:1000], weights[:1000])
+    forest.learn(close[1000:], labels[1000:], weights[1000:])
+    assert len(built) == 2 and forest.n_held == 4_000
+    check(forest)
+    spread = make_forest(scaling=scaling)
+    X = rng.random((4_000, 4))
+    spread.learn(X[:1000], labels[:1000], weights[:1000])
+    spread.learn(X[1000:1900], labels[1000:1900], weights[1000:1900])
+    assert len(built) == 3, "ordinary rows are inserted"

@@ -21,6 +21,10 @@ from .scaling import find_range, spread
 # (row, tree) pairs learned between two chances to be interrupted: about a second.
 BLOCK = 1_000_000
 
+# A chunk of at least so many rows, and at least this fraction of the rows held, may be learned by building afresh.
+REBUILD_FROM = 512
+REBUILD_SHARE = 7
+
 # Rows whose range is looked at together.
 RANGE_BLOCK = 65_536
 
@@ -133,6 +137,9 @@ class OnlineForest:
                 self.learned_since = 0
             if self.n_held == 0 and not self.config.redraw:
                 self._build_first(X[block], y[block], w[block], float(block_budgets[-1]), progress)
+            elif self._should_rebuild(X[block]):
+                self._rebuild_with(X[block], y[block], w[block], float(block_budgets[-1]))
+                progress.advance(len(X[block]))
             else:
                 self._add(X[block], y[block], w[block], block_budgets)
                 progress.advance(len(X[block]))
@@ -203,6 +210,27 @@ class OnlineForest:
         self.learned_since += n
         if self.learned_since >= self.held_at_scaling and self.config.scaling == "minmax":
             self._revise_range()
+
+    def _should_rebuild(self, X: np.ndarray) -> bool:
+        """Return whether to build the trees afresh with these rows: many, and closer together than boxes can tell.
+
+        Boxes are float32. Where all candidates fall into their rounding, rows are inserted one by one, and 49,000 rows take
+        23 s with 100 trees, against 1 s for building.
+        """
+        n = len(X)
+        if self.config.redraw or n < REBUILD_FROM or REBUILD_SHARE * n < self.n_held:
+            return False
+        shift, scale = self.trees.arrays.scaling
+        Z = (X[:: n // REBUILD_FROM] - shift) * scale
+        distinct = len(np.unique(Z.astype(np.float32), axis=0))
+        return 4 * distinct < len(np.unique(Z, axis=0))
+
+    def _rebuild_with(self, X: np.ndarray, y: np.ndarray, w: np.ndarray, budget: float) -> None:
+        """Build the trees afresh from the rows held and these: exact, as with a revised range."""
+        scratch = self.trees.make_build_scratch(self.n_held + len(X))
+        self.rows.add(self._store(X, y, w))
+        low_high = self._find_range() if self.config.scaling == "minmax" else self.range
+        self._rebuild(scratch, np.array([max(self.budget, budget)]), low_high)
 
     def _store(self, X: np.ndarray, y: np.ndarray | float, w: np.ndarray | float) -> np.ndarray:
         """Write rows with labels and weights into free slots; return these. They do not count as held yet."""
@@ -295,7 +323,8 @@ class OnlineForest:
         """
         for low_high in ranges:
             try:
-                self._set_range(*low_high)
+                if self.config.scaling == "minmax":
+                    self._set_range(*low_high)
                 if self.n_held and self.config.redraw:
                     self._replay(budgets)
                 elif self.n_held:
