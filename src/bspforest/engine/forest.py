@@ -65,8 +65,8 @@ class OnlineForest:
     seed : numpy.random.SeedSequence
     """
 
-    # The file that a forest was loaded from, if its points are still to be checked: see `bspforest.persistence.validation`.
-    unchecked: str | None = None
+    # Called once, before the first change; raises an error if the forest must not be changed. Set by `bspforest.load`.
+    verify: Callable[[OnlineForest], None] | None = None
 
     def __init__(
         self,
@@ -125,13 +125,11 @@ class OnlineForest:
         """Label and weight of the rows held, oldest first."""
         return self.trees.arrays.labels[self.rows.held_slots()]
 
-    def trust(self) -> None:
-        """Check the forest fully if it came from a file and has not been: to be called before anything is changed."""
-        if self.unchecked is not None:
-            from ..persistence.validation import check_fully  # which needs this module
-
-            check_fully(self, self.unchecked)
-            self.unchecked = None
+    def _verify(self) -> None:
+        """Call ``verify`` if it is set, and unset it if it passes. To be called before anything is changed."""
+        if self.verify is not None:
+            self.verify(self)
+            self.verify = None
 
     # ------------------------------------------------------------------------------------------------------------------
     # Learning
@@ -148,7 +146,7 @@ class OnlineForest:
             progress.advance(1)
             return
         if len(X):
-            self.trust()
+            self._verify()
         # Rows that would be learned only to be forgotten are skipped.
         skip = max(0, len(X) - self.window) if self.window is not None else 0
         held = 0 if skip else self.n_held
@@ -233,8 +231,8 @@ class OnlineForest:
         budget = self.budget_of(min(held + 1, most))
         if budget < self.budget_of(held):
             self._budgets(held, [1])  # says what is wrong
-        if self.unchecked is not None:
-            self.trust()
+        if self.verify is not None:
+            self._verify()
         with defer_interrupts():
             if held == most:
                 self._forget_part(table.oldest(1))
@@ -354,7 +352,7 @@ class OnlineForest:
     def forget(self, ids: np.ndarray) -> None:
         """Forget rows, which must be held, each named once; and the range, where it was theirs alone."""
         if len(ids):
-            self.trust()
+            self._verify()
         left = self.n_held - len(ids)
         if left and (budget := self.budget_of(left)) > self.budget:
             raise ValueError(
