@@ -1,4 +1,4 @@
-"""A checksum of 64 bits at memory speed, for the blocks of a model file."""
+"""A 64-bit checksum at memory speed, for the blocks of a model file. It detects damage, not forgery."""
 
 from __future__ import annotations
 
@@ -6,28 +6,29 @@ import numpy as np
 
 from .jit import always_inline, entry_point
 
-_ODD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: odd, so multiplying by it loses nothing
+_ODD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio; odd, so multiplying by it is one-to-one
 _R32, _R29 = np.uint64(32), np.uint64(29)
 _LANES = 8
 
 
 @always_inline
 def stir(h, word):
-    """Mix a word into ``h``: one-to-one in each of the two, so that no change of a single word goes unseen."""
+    """Mix a word into ``h``. One-to-one in each argument, so that a change of a single word always shows."""
     h = (h ^ word) * _ODD
     return h ^ (h >> _R29)
 
 
 @always_inline
 def word_at(words, k):
+    """Return the 64-bit word that starts at ``words[k]``."""
     return np.uint64(words[k]) | (np.uint64(words[k + np.uint64(1)]) << _R32)
 
 
 @entry_point
 def checksum_words(words, seed):
-    """The checksum of some uint32, as they follow a block with the checksum ``seed``.
+    """Return the checksum of an array of uint32 that follows a block with checksum ``seed``.
 
-    Eight lanes side by side, because each multiplication waits for the one before it: 7 GB/s.
+    Eight lanes side by side, because in one lane each multiplication waits for the one before it: 7 GB/s.
     """
     n = np.uint64(words.shape[0])
     one, two = np.uint64(1), np.uint64(2)
@@ -57,11 +58,11 @@ def checksum_words(words, seed):
 
 
 def checksum(*arrays: np.ndarray) -> int:
-    """The checksum of the bytes of some arrays, one after the other. Each is contiguous, a multiple of 4 bytes."""
+    """Return the checksum of the bytes of some arrays, in order. Each must be contiguous and a multiple of 4 bytes."""
     h = np.uint64(len(arrays))
-    with np.errstate(over="ignore"):  # where kernels run uncompiled, numpy would remark on the overflow that is meant
+    with np.errstate(over="ignore"):  # uncompiled, numpy would warn of the intended overflow
         for array in arrays:
             words = array.reshape(-1).view(np.uint32)
-            words.flags.writeable = False  # as those of a file: one type, compiled once
+            words.flags.writeable = False  # one type for all callers, so that the kernel compiles once
             h = np.uint64(checksum_words(words, h))
     return int(h)
