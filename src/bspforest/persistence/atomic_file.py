@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written beside their place, then renamed."""
+"""Replace files atomically: write a new file in the same folder, then rename it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from typing import Any
 fcntl: Any
 try:
     import fcntl
-except ImportError:  # Windows: stale files are then left where they are
+except ImportError:  # Windows: files left by killed writers stay where they are
     fcntl = None
 
-# One call of the system writes or reads at most 2 GiB.
+# A system call writes or reads at most 2 GiB.
 AT_ONCE = 2**30
 
 PREFIX, SUFFIX = ".bspforest-", ".tmp"
 
 
 def write_all(fd: int, data: Any, offset: int) -> int:
-    """Write all bytes at ``offset``; where they end."""
+    """Write all bytes at ``offset``; return where they end."""
     view = memoryview(data).cast("B")
     while len(view):
         done = _pwrite(fd, view[:AT_ONCE], offset)
@@ -33,7 +33,7 @@ def write_all(fd: int, data: Any, offset: int) -> int:
 
 
 def read_all(fd: int, data: Any, offset: int) -> int:
-    """Fill ``data`` with the bytes at ``offset``; where they end. EOFError if the file is too short."""
+    """Fill ``data`` with the bytes at ``offset``; return where they end. Raise EOFError if the file is too short."""
     view = memoryview(data).cast("B")
     while len(view):
         done = _pread(fd, view[:AT_ONCE], offset)
@@ -61,7 +61,7 @@ def _pread(fd: int, view: memoryview, offset: int) -> int:
 
 
 def identify(path: Path) -> tuple[int, int, int] | None:
-    """What tells a file from one that takes its place; None if there is none."""
+    """Return a token that tells a file from one that replaces it; None if there is no file."""
     try:
         status = path.stat()
     except OSError:
@@ -70,106 +70,108 @@ def identify(path: Path) -> tuple[int, int, int] | None:
 
 
 def read_ahead(fd: int, offset: int, size: int) -> None:
-    """Let the system fetch these bytes from the disk, while something else is done."""
+    """Ask the system to fetch these bytes from disk in the background."""
     if hasattr(os, "posix_fadvise"):
-        with contextlib.suppress(OSError):  # a hint: not every file system takes it
+        with contextlib.suppress(OSError):  # only a hint, which some file systems reject
             os.posix_fadvise(fd, offset, size, os.POSIX_FADV_WILLNEED)
 
 
-# Threads may read one file at once only where reading does not move a common position.
+# Threads may read the same file concurrently only where reading does not move a shared position.
 READS_IN_THREADS = hasattr(os, "preadv")
 
 
 @contextlib.contextmanager
 def replacing(path: Path, *, overwrite: bool) -> Iterator[int]:
-    """A new file to write to, which takes the place of ``path`` when the block ends well, and leaves no trace if not.
+    """Yield a new file to write to, and rename it to ``path`` if the block succeeds; else remove it.
 
-    The file is on disk before it gets its name, and the name is on disk before this returns: whatever happens, ``path`` is
-    the old file or the new one, whole.
+    The data is on disk before the rename, and the rename is on disk before this returns. Whatever happens, ``path`` is
+    either the old file or the complete new one.
     """
-    path = Path(os.path.realpath(path))  # a link stays, what it points to is replaced
+    path = Path(os.path.realpath(path))  # a link stays, its target is replaced
     if not overwrite and path.exists():
         raise FileExistsError(errno.EEXIST, "file exists, and is not to be overwritten", str(path))
     if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "is a directory, a file is expected", str(path))
+        raise IsADirectoryError(errno.EISDIR, "expected a file, but it is a directory", str(path))
     remove_stale(path.parent)
-    fd, beside = _create(path.parent)
+    fd, temporary = _create(path.parent)
     try:
         try:
-            with contextlib.suppress(OSError, AttributeError):  # as permissions were
+            with contextlib.suppress(OSError, AttributeError):  # keep the permissions
                 os.fchmod(fd, path.stat().st_mode & 0o777)
             yield fd
             os.fsync(fd)
         except BaseException:
             os.close(fd)
             raise
-        if fcntl is None:  # Windows does not rename open files
+        if fcntl is None:  # Windows cannot rename open files
             os.close(fd)
         try:
-            _rename(beside, path, overwrite=overwrite)
+            _rename(temporary, path, overwrite=overwrite)
         finally:
             if fcntl is not None:
                 os.close(fd)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(beside)
+            os.unlink(temporary)
         raise
     _sync_directory(path.parent)
 
 
-def _rename(beside: Path, path: Path, *, overwrite: bool) -> None:
+def _rename(temporary: Path, path: Path, *, overwrite: bool) -> None:
+    """Rename a file; without ``overwrite``, fail if ``path`` exists."""
     if overwrite:
-        os.replace(beside, path)
+        os.replace(temporary, path)
         return
     try:
-        os.link(beside, path)  # unlike renaming, fails if the file has come to exist
+        os.link(temporary, path)  # unlike renaming, fails if the file exists by now
     except FileExistsError:
         raise
     except OSError:  # a file system without links
         if path.exists():
             raise FileExistsError(errno.EEXIST, "file exists, and is not to be overwritten", str(path)) from None
-        os.replace(beside, path)
+        os.replace(temporary, path)
     else:
-        os.unlink(beside)
+        os.unlink(temporary)
 
 
 def _create(folder: Path) -> tuple[int, Path]:
-    """A new file in a folder, locked for as long as it is open, which shows `remove_stale` that its writer lives."""
+    """Create a file in a folder, locked while it is open, which tells `remove_stale` that its writer is alive."""
     while True:
-        beside = folder / f"{PREFIX}{secrets.token_hex(8)}{SUFFIX}"
-        fd = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        temporary = folder / f"{PREFIX}{secrets.token_hex(8)}{SUFFIX}"
+        fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
         if fcntl is None:
-            return fd, beside
+            return fd, temporary
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:  # taken for stale in the moment before it was locked
+        except BlockingIOError:  # `remove_stale` of another process was faster
             pass
         except OSError:  # a file system without locks
-            return fd, beside
+            return fd, temporary
         else:
             if os.fstat(fd).st_nlink:
-                return fd, beside
+                return fd, temporary
         os.close(fd)
         with contextlib.suppress(OSError):
-            os.unlink(beside)
+            os.unlink(temporary)
 
 
 def remove_stale(folder: Path) -> None:
-    """Remove what killed writers have left in a folder: files with our kind of name that nobody holds locked."""
+    """Remove files that killed writers have left in a folder: those with our kind of name that are not locked."""
     if fcntl is None:
         return
-    for beside in folder.glob(f"{PREFIX}*{SUFFIX}"):
+    for temporary in folder.glob(f"{PREFIX}*{SUFFIX}"):
         with contextlib.suppress(OSError):
-            fd = os.open(beside, os.O_RDWR)
+            fd = os.open(temporary, os.O_RDWR)
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.unlink(beside)
+                os.unlink(temporary)
             finally:
                 os.close(fd)
 
 
 def _sync_directory(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # not every system lets one open a directory
+    """Wait until changes of a folder are on disk."""
+    with contextlib.suppress(OSError):  # some systems cannot open directories
         fd = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(fd)

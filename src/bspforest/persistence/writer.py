@@ -1,7 +1,8 @@
-"""Writing model files: what they consist of (see `bspforest.persistence`) and how it is taken from a forest."""
+"""Write model files: the file format, and what of a forest goes into it."""
 
 from __future__ import annotations
 
+import os
 import struct
 import sys
 from pathlib import Path
@@ -12,20 +13,23 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..engine.forest import OnlineForest
 from ..engine.kernels.checksum import checksum
-from ..engine.kernels.wipe import scrub_trees
+from ..engine.kernels.wipe import wipe_trees
 from ..estimators.base import BSPForest
 from .atomic_file import replacing, write_all
 from .header import describe, dump
 
 FORMAT = 1
-MAGIC = b"\x89bspf\r\n\x1a"  # as PNG's: a transfer that mends line ends, or drops the eighth bit, shows
 
-# Magic, format, bytes of the header, blocks, bytes of the file, checksum of the header, of the table, of all before.
+# Like PNG's signature: text-mode transfers, which change line ends or drop the eighth bit, damage it.
+MAGIC = b"\x89bspf\r\n\x1a"
+
+# Magic, format, bytes of the header, blocks, bytes of the file; checksums of the header, of the table, of the preamble.
 PREAMBLE = struct.Struct("<8s7Q")
 
+# Blocks that all trees share, one array each.
 COMMON = ("state", "ids", "free", "rows", "labels", "range")
 
-# The arrays of a tree, each with the count in its state that says how much of it is in use; links are as many as rows.
+# The arrays in the block of a tree, each with the count in its state that says how much of it is used; links have n_slots.
 PER_TREE = {
     "cuts": "n_cuts",
     "boxes": "n_cuts",
@@ -36,39 +40,54 @@ PER_TREE = {
 }
 
 
-class Image(NamedTuple):
-    """All that goes into a file: the header, and the arrays of each block."""
+class Content(NamedTuple):
+    """The content of a file: the header, and the arrays of each block."""
 
     header: bytes
     blocks: list[list[np.ndarray]]
 
 
-def _wipe(forest: OnlineForest) -> np.ndarray:
-    """Zero whatever is not in use, and return the free slots in the order in which they will be taken, from the end."""
-    arrays, table = forest.trees.arrays, forest.rows
-    n_slots = min(table.n_slots, len(arrays.rows))
-    free = np.array(table._free, dtype=np.int32)
-    if len(free) + table.n_held != n_slots:  # slots that were lost when memory ran out
-        lost = np.ones(n_slots, dtype=bool)
-        lost[free] = lost[table.held_slots()] = False
-        free = np.concatenate([np.flatnonzero(lost).astype(np.int32), free])
-    arrays.rows[free] = 0.0
-    arrays.labels[free] = 0.0
-    scrub_trees(arrays, 0, forest.trees.n_trees, free)
-    return free
+def save(
+    forest: BSPForest, path: str | os.PathLike[str], *, extra: dict[str, Any] | None = None, overwrite: bool = True
+) -> None:
+    """Save a fitted forest to a file, from which `load` restores it bit for bit.
+
+    The file is complete and on disk when this returns; if it fails before, the old file is unchanged. Rows that were
+    forgotten with `forget` leave no trace in it. Rows that a window dropped may still show in the range of
+    ``scaling="minmax"``.
+
+    Parameters
+    ----------
+    forest : BSPForestClassifier or BSPForestRegressor
+    path : path-like
+    extra : dict or None
+        Anything JSON can hold, kept in the header of the file.
+    overwrite : bool, default=True
+        If False and the file exists, raise FileExistsError.
+
+    Examples
+    --------
+    >>> import bspforest, os, tempfile
+    >>> forest = bspforest.BSPForestRegressor(random_state=0).fit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 2, 3])
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.bsp")
+    >>> forest.save(path)
+    >>> bspforest.load(path).partial_fit([[4.0]], [4]).n_samples_
+    5
+    """
+    write_content(make_content(forest, extra), Path(path), overwrite=overwrite)
 
 
-def make_image(estimator: BSPForest, extra: dict[str, Any] | None) -> Image:
-    """What is to be written, as views of the forest's arrays: valid until it learns or forgets."""
+def make_content(estimator: BSPForest, extra: dict[str, Any] | None) -> Content:
+    """Return what to write, as views of the forest's arrays. They are valid until it learns or forgets."""
     check_is_fitted(estimator)
     header = describe(estimator, extra)
-    forest = estimator._forest
     header["forest"] |= {"n_slots": 2**31, "n_ids": 2**31, "n_free": 2**31}
-    dump({"format": FORMAT, **header})  # if it cannot be, nothing is touched
-    free = _wipe(forest)
-    arrays, table = forest.trees.arrays, forest.rows
-    n_slots = len(free) + table.n_held
-    ids = table._slots[: len(table)]
+    dump({"format": FORMAT, **header})  # raises before anything is changed
+    forest = estimator._forest
+    arrays = forest.trees.arrays
+    n_slots = min(forest.rows.n_slots, len(arrays.rows))
+    ids, free = forest.rows.export_slots(n_slots)
+    _wipe_unused(forest, free)
     low_high = np.stack(forest.scaling if isinstance(forest.scaling, tuple) else forest._range)
     common = [arrays.state, ids, free, arrays.rows[:n_slots], arrays.labels[:n_slots], low_high]
     header["forest"] |= {"n_slots": n_slots, "n_ids": len(ids), "n_free": len(free)}
@@ -76,13 +95,21 @@ def make_image(estimator: BSPForest, extra: dict[str, Any] | None) -> Image:
     for m in range(forest.trees.n_trees):
         counts = {name: n_slots if key is None else int(arrays.state[m][key]) for name, key in PER_TREE.items()}
         blocks.append([getattr(arrays, name)[m, : counts[name]] for name in PER_TREE])
-    return Image(dump({"format": FORMAT, **header}), blocks)
+    return Content(dump({"format": FORMAT, **header}), blocks)
 
 
-def write_image(image: Image, path: Path, *, overwrite: bool) -> None:
-    """Write a file, and put it in its place when it is whole and on disk."""
-    only_little_endian()
-    header, blocks = image
+def _wipe_unused(forest: OnlineForest, free: np.ndarray) -> None:
+    """Zero the rows in free slots, and the free records of all trees."""
+    arrays = forest.trees.arrays
+    arrays.rows[free] = 0.0
+    arrays.labels[free] = 0.0
+    wipe_trees(arrays, 0, forest.trees.n_trees, free)
+
+
+def write_content(content: Content, path: Path, *, overwrite: bool) -> None:
+    """Write a file, and move it to its path when it is complete and on disk."""
+    check_byte_order()
+    header, blocks = content
     table = np.zeros(len(blocks), dtype=np.uint64)
     with replacing(path, overwrite=overwrite) as fd:
         start = offset = PREAMBLE.size + len(header) + table.nbytes
@@ -90,17 +117,21 @@ def write_image(image: Image, path: Path, *, overwrite: bool) -> None:
             table[k] = checksum(*arrays)
             for array in arrays:
                 offset = write_all(fd, array.reshape(-1).view(np.uint8), offset)
-        front = _preamble(header, table, offset) + header + table.tobytes()
+        front = _make_preamble(header, table, offset) + header + table.tobytes()
         assert len(front) == start
         write_all(fd, front, 0)
 
 
-def _preamble(header: bytes, table: np.ndarray, size: int) -> bytes:
+def _make_preamble(header: bytes, table: np.ndarray, size: int) -> bytes:
     fields = (FORMAT, len(header), len(table), size, checksum(np.frombuffer(header, np.uint32)), checksum(table))
     words = np.frombuffer(PREAMBLE.pack(MAGIC, *fields, 0), np.uint32)
     return PREAMBLE.pack(MAGIC, *fields, checksum(words))
 
 
-def only_little_endian() -> None:
+def check_byte_order() -> None:
+    """Raise an error on big-endian machines."""
     if sys.byteorder != "little":
         raise NotImplementedError("model files can be written and read on little-endian machines only")
+
+
+make_image = make_content  # the name under which tests of the command line import it
