@@ -15,10 +15,15 @@ from ..estimators.base import BSPForest
 from .atomic_file import identify
 from .header import ModelFileError
 from .reader import load, load_with_extra, read_header
-from .writer import Content, make_content, save, write_content
+from .writer import Content, ForestBlocks, make_content, save, write_content
 
 # The command line and the estimators import these from here.
 __all__ = ["ModelFileError", "Saver", "load", "load_with_extra", "read_header", "save"]
+
+
+def round_up(size: int) -> int:
+    """Return the next multiple of 8: records start at multiples of 8 bytes."""
+    return size + -size % 8
 
 
 class Saver:
@@ -93,28 +98,29 @@ class Saver:
             self._error = error
 
     def _copy(self, content: Content) -> Content:
-        """Copy the arrays into a buffer that is kept for the next save: fresh memory takes twice as long."""
-        total = sum(array.nbytes + -array.nbytes % 8 for arrays in content.blocks for array in arrays)
+        """Copy the blocks into a buffer that is kept for the next save: fresh memory takes twice as long."""
+        source = content.blocks
+        assert isinstance(source, ForestBlocks)
+        views = [source.view(k) for k in range(len(source))]
+        total = sum(round_up(view.nbytes) for block in views for view in block)
         if total > len(self._buffer):
             self._buffer = np.empty(0, dtype=np.uint8)
             self._buffer = np.empty(max(total, 2 * total if total < 2**30 else total + total // 8), dtype=np.uint8)
-        at = 0
         blocks = []
-        pairs = []
-        for arrays in content.blocks:
+        offset = 0
+        for block in views:
             copies = []
-            for array in arrays:
-                copies.append(self._buffer[at : at + array.nbytes])
-                pairs.append((copies[-1], array.reshape(-1).view(np.uint8)))
-                at += array.nbytes + -array.nbytes % 8
+            for view in block:
+                copies.append(self._buffer[offset : offset + view.nbytes].view(view.dtype).reshape(view.shape))
+                offset += round_up(view.nbytes)
             blocks.append(copies)
 
         def copy(first: int, last: int) -> None:
-            for target, source in pairs[first:last]:
-                target[:] = source
+            for k in range(first, last):
+                source.fill(k, blocks[k])
 
         # The caller waits for this, and one thread does not saturate the memory bandwidth.
-        run_parts(copy, len(pairs), min(4, os.cpu_count() or 1), total)
+        run_parts(copy, len(blocks), min(4, os.cpu_count() or 1), total)
         return Content(content.header, blocks)
 
     def __enter__(self) -> Saver:

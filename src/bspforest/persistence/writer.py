@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import struct
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..engine.forest import OnlineForest
-from ..engine.kernels.checksum import checksum
+from ..engine.kernels.checksum import ChunkedChecksum, checksum
 from ..engine.kernels.wipe import wipe_trees
 from ..estimators.base import BSPForest
 from .atomic_file import replacing, write_all
@@ -39,12 +40,94 @@ PER_TREE = {
     "links": None,
 }
 
+# Largest array that is copied as a whole to be wiped; larger ones are copied and written in chunks of this many bytes.
+MOST_COPIED = 2**24
+
+
+def as_bytes(array: np.ndarray) -> np.ndarray:
+    """Return the bytes of a contiguous array. Numpy copies them much faster than records."""
+    return array.reshape(-1).view(np.uint8)
+
 
 class Content(NamedTuple):
     """The content of a file: the header, and the arrays of each block."""
 
     header: bytes
-    blocks: list[list[np.ndarray]]
+    blocks: Sequence[list[np.ndarray]]
+
+
+class ForestBlocks(Sequence[list[np.ndarray]]):
+    """The blocks of a forest, with everything that is not in use wiped.
+
+    The forest is only read, so other threads may predict from it or save it at the same time. A block is a list of views
+    where there is nothing to wipe, else of copies, made when it is asked for. The blocks are valid until the forest learns
+    or forgets.
+    """
+
+    def __init__(self, forest: OnlineForest) -> None:
+        self._arrays = forest.trees.arrays
+        self.n_slots = min(forest.rows.n_slots, len(self._arrays.rows))
+        self.ids, self.free = forest.rows.export_slots(self.n_slots)
+        self._range = np.stack(forest.scaling if isinstance(forest.scaling, tuple) else forest._range)
+
+    def __len__(self) -> int:
+        return len(COMMON) + len(self._arrays.state)
+
+    def __getitem__(self, k: int) -> list[np.ndarray]:  # type: ignore[override]
+        views = self.view(k)
+        if not self._has_unused(k):
+            return views
+        copies = [np.empty_like(view) for view in views]
+        self.fill(k, copies)
+        return copies
+
+    def view(self, k: int) -> list[np.ndarray]:
+        """Return the arrays of a block as they are, not wiped."""
+        arrays, n_slots = self._arrays, self.n_slots
+        if k < len(COMMON):
+            rows, labels = arrays.rows[:n_slots], arrays.labels[:n_slots]
+            return [(arrays.state, self.ids, self.free, rows, labels, self._range)[k]]
+        m = k - len(COMMON)
+        state = arrays.state[m]
+        return [
+            getattr(arrays, name)[m, : n_slots if count is None else state[count]] for name, count in PER_TREE.items()
+        ]
+
+    def fill(self, k: int, copies: list[np.ndarray]) -> None:
+        """Copy a block to arrays of the same shapes, and wipe them."""
+        for copy, view in zip(copies, self.view(k), strict=True):
+            as_bytes(copy)[:] = as_bytes(view)
+        if not self._has_unused(k):
+            return
+        if k < len(COMMON):
+            copies[0][self.free] = 0.0
+            return
+        m = k - len(COMMON)
+        tree: dict[str, Any] = {name: copy[np.newaxis] for name, copy in zip(PER_TREE, copies, strict=True)}
+        wipe_trees(self._arrays._replace(state=self._arrays.state[m : m + 1], **tree), 0, 1, self.free)
+
+    def split(self, k: int) -> Iterator[np.ndarray] | None:
+        """Return an iterator over wiped copies of parts of a block, if it is one array too large to be copied whole."""
+        views = self.view(k)
+        if k < len(COMMON) and self._has_unused(k) and views[0].nbytes > MOST_COPIED:
+            return self._split(views[0])
+        return None
+
+    def _split(self, array: np.ndarray) -> Iterator[np.ndarray]:
+        step = max(8, MOST_COPIED // array[:1].nbytes // 8 * 8)  # 8 rows are a multiple of 64 bytes, as checksums need
+        free = np.sort(self.free)
+        for start in range(0, len(array), step):
+            chunk = array[start : start + step].copy()
+            first, last = np.searchsorted(free, [start, start + len(chunk)])
+            chunk[free[first:last] - start] = 0.0
+            yield chunk
+
+    def _has_unused(self, k: int) -> bool:
+        """Return whether a block has something to wipe."""
+        if k < len(COMMON):
+            return COMMON[k] in ("rows", "labels") and len(self.free) > 0
+        state = self._arrays.state[k - len(COMMON)]
+        return len(self.free) > 0 or state["free_cut"] >= 0 or state["free_leaf"] >= 0
 
 
 def save(
@@ -52,7 +135,8 @@ def save(
 ) -> None:
     """Save a fitted forest to a file, from which `load` restores it bit for bit.
 
-    The file is complete and on disk when this returns; if it fails before, the old file is unchanged. Rows that were
+    The file is complete and on disk when this returns; if it fails before, the old file is unchanged. The forest is only
+    read: other threads may predict from it or save it meanwhile, but it must not learn or forget. Rows that were
     forgotten with `forget` leave no trace in it. Rows that a window dropped may still show in the range of
     ``scaling="minmax"``.
 
@@ -78,32 +162,12 @@ def save(
 
 
 def make_content(estimator: BSPForest, extra: dict[str, Any] | None) -> Content:
-    """Return what to write, as views of the forest's arrays. They are valid until it learns or forgets."""
+    """Return what to write. The blocks are valid until the forest learns or forgets."""
     check_is_fitted(estimator)
     header = describe(estimator, extra)
-    header["forest"] |= {"n_slots": 2**31, "n_ids": 2**31, "n_free": 2**31}
-    dump({"format": FORMAT, **header})  # raises before anything is changed
-    forest = estimator._forest
-    arrays = forest.trees.arrays
-    n_slots = min(forest.rows.n_slots, len(arrays.rows))
-    ids, free = forest.rows.export_slots(n_slots)
-    _wipe_unused(forest, free)
-    low_high = np.stack(forest.scaling if isinstance(forest.scaling, tuple) else forest._range)
-    common = [arrays.state, ids, free, arrays.rows[:n_slots], arrays.labels[:n_slots], low_high]
-    header["forest"] |= {"n_slots": n_slots, "n_ids": len(ids), "n_free": len(free)}
-    blocks = [[array] for array in common]
-    for m in range(forest.trees.n_trees):
-        counts = {name: n_slots if key is None else int(arrays.state[m][key]) for name, key in PER_TREE.items()}
-        blocks.append([getattr(arrays, name)[m, : counts[name]] for name in PER_TREE])
+    blocks = ForestBlocks(estimator._forest)
+    header["forest"] |= {"n_slots": blocks.n_slots, "n_ids": len(blocks.ids), "n_free": len(blocks.free)}
     return Content(dump({"format": FORMAT, **header}), blocks)
-
-
-def _wipe_unused(forest: OnlineForest, free: np.ndarray) -> None:
-    """Zero the rows in free slots, and the free records of all trees."""
-    arrays = forest.trees.arrays
-    arrays.rows[free] = 0.0
-    arrays.labels[free] = 0.0
-    wipe_trees(arrays, 0, forest.trees.n_trees, free)
 
 
 def write_content(content: Content, path: Path, *, overwrite: bool) -> None:
@@ -113,13 +177,26 @@ def write_content(content: Content, path: Path, *, overwrite: bool) -> None:
     table = np.zeros(len(blocks), dtype=np.uint64)
     with replacing(path, overwrite=overwrite) as fd:
         start = offset = PREAMBLE.size + len(header) + table.nbytes
-        for k, arrays in enumerate(blocks):
-            table[k] = checksum(*arrays)
-            for array in arrays:
-                offset = write_all(fd, array.reshape(-1).view(np.uint8), offset)
+        for k in range(len(blocks)):
+            table[k], offset = _write_block(fd, blocks, k, offset)
         front = _make_preamble(header, table, offset) + header + table.tobytes()
         assert len(front) == start
         write_all(fd, front, 0)
+
+
+def _write_block(fd: int, blocks: Sequence[list[np.ndarray]], k: int, offset: int) -> tuple[int, int]:
+    """Write a block at ``offset``; return its checksum and where it ends."""
+    chunks = blocks.split(k) if isinstance(blocks, ForestBlocks) else None
+    if chunks is None:
+        arrays = blocks[k]
+        for array in arrays:
+            offset = write_all(fd, as_bytes(array), offset)
+        return checksum(*arrays), offset
+    total = ChunkedChecksum(blocks.view(k)[0].nbytes)  # type: ignore[attr-defined]
+    for chunk in chunks:
+        total.update(chunk)
+        offset = write_all(fd, as_bytes(chunk), offset)
+    return total.value, offset
 
 
 def _make_preamble(header: bytes, table: np.ndarray, size: int) -> bytes:
