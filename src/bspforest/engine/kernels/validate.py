@@ -80,7 +80,8 @@ def check_time(tree, v, t0, budget):
     if not time >= t0:
         return BAD_TIME
     if is_pending(tree, v):
-        return FINE if time == math.inf or (time > budget and not tree.redraw) else BAD_TIME
+        # It may be overdue: after memory ran out, cuts up to the budget stay pending until the next row is learned.
+        return FINE if time == math.inf or not tree.redraw else BAD_TIME
     return FINE if time <= budget and time < math.inf else BAD_TIME
 
 
