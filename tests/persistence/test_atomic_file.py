@@ -6,6 +6,7 @@ import errno
 import multiprocessing
 import os
 import resource
+import socket
 import stat
 import subprocess
 import time
@@ -19,7 +20,7 @@ from hostile import make_forest
 import bspforest
 from bspforest import BSPForestRegressor, ModelFileError
 from bspforest.persistence import Saver, load_with_extra, save
-from bspforest.persistence.atomic_file import PREFIX
+from bspforest.persistence.atomic_file import PREFIX, NotARegularFileError
 
 
 def make_stream(n, d=3, seed=0):
@@ -47,6 +48,53 @@ def test_paths(tmp_path):
     with pytest.raises(ModelFileError, match="not a bspforest model file"):
         bspforest.load(tmp_path / "text")
     assert sorted(os.listdir(tmp_path)) == ["a", "link", "text"]
+
+
+@pytest.mark.parametrize("overwrite", [True, False])
+@pytest.mark.parametrize("kind", ["a pipe", "a socket", "a character device", "a directory", "a block device"])
+def test_only_regular_files_are_replaced(tmp_path, kind, overwrite):
+    """Nothing else is replaced, not through links either, and nothing is written."""
+    special = tmp_path / "special"
+    if kind == "a pipe":
+        os.mkfifo(special)
+    elif kind == "a socket":
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(special))
+    elif kind == "a directory":
+        special.mkdir()
+    else:
+        try:
+            number = (
+                os.makedev(1, 3) if kind == "a character device" else os.makedev(7, 200)
+            )  # as /dev/null; a loop device
+            os.mknod(special, 0o600 | (stat.S_IFCHR if kind == "a character device" else stat.S_IFBLK), number)
+        except PermissionError:
+            pytest.skip("making devices is not allowed here")
+    (tmp_path / "link").symlink_to("special")
+    before = special.lstat()
+    forest = make_forest(*hostile.KINDS[0])
+    expected = IsADirectoryError if kind == "a directory" else NotARegularFileError
+    for path in (special, tmp_path / "link"):
+        with pytest.raises(expected, match=f"is {kind}, not a regular file"):
+            save(forest, path, overwrite=overwrite)
+        with pytest.raises(expected), Saver(path) as saver:
+            saver.save(forest)
+    after = special.lstat()
+    assert (before.st_ino, before.st_mode) == (after.st_ino, after.st_mode)
+    assert sorted(os.listdir(tmp_path)) == ["link", "special"]
+
+
+def test_a_pipe_that_has_no_name_is_not_replaced(tmp_path):
+    """The link /dev/fd/N leads to a pipe that realpath cannot name."""
+    if not os.path.isdir("/dev/fd"):
+        pytest.skip("needs /dev/fd")
+    reading, writing = os.pipe()
+    try:
+        with pytest.raises(NotARegularFileError, match="is a pipe"):
+            save(make_forest(*hostile.KINDS[0]), f"/dev/fd/{writing}")
+    finally:
+        os.close(reading)
+        os.close(writing)
 
 
 def save_for_ever(path, seed):

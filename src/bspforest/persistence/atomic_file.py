@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,48 @@ except ImportError:  # Windows: files left by killed writers stay where they are
 AT_ONCE = 2**30
 
 PREFIX, SUFFIX = ".bspforest-", ".tmp"
+
+
+# Kinds of files that are neither read nor replaced, by the type bits of their mode.
+KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a character device",
+    stat.S_IFBLK: "a block device",
+}
+
+
+class NotARegularFileError(OSError):
+    """Raised for a path that exists and is a device, a named pipe or a socket."""
+
+
+def check_regular(path: Path | str, status: os.stat_result) -> None:
+    """Raise IsADirectoryError or `NotARegularFileError` unless this is the status of a regular file."""
+    kind = stat.S_IFMT(status.st_mode)
+    if kind == stat.S_IFREG:
+        return
+    message = f"is {KINDS.get(kind, 'a special file')}, not a regular file"
+    if kind == stat.S_IFDIR:
+        raise IsADirectoryError(errno.EISDIR, message, str(path))
+    raise NotARegularFileError(errno.EINVAL, message, str(path))
+
+
+def open_regular(path: Path | str) -> int:
+    """Open a regular file for reading; raise an error for anything else without opening it.
+
+    Opening a named pipe waits for a writer, and opening a device may do anything. So the path is checked first, and if it
+    becomes a named pipe before it is opened, O_NONBLOCK keeps that from waiting.
+    """
+    check_regular(path, os.stat(path))
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
+    fd = os.open(path, flags)
+    try:
+        check_regular(path, os.fstat(fd))
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
 
 
 def write_all(fd: int, data: Any, offset: int) -> int:
@@ -87,11 +130,8 @@ def replacing(path: Path, *, overwrite: bool) -> Iterator[int]:
     The data is on disk before the rename, and the rename is on disk before this returns. Whatever happens, ``path`` is
     either the old file or the complete new one.
     """
+    _check_replaceable(path, overwrite=overwrite)
     path = Path(os.path.realpath(path))  # a link stays, its target is replaced
-    if not overwrite and path.exists():
-        raise FileExistsError(errno.EEXIST, "file exists, and is not to be overwritten", str(path))
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "expected a file, but it is a directory", str(path))
     remove_stale(path.parent)
     fd, temporary = _create(path.parent)
     try:
@@ -106,6 +146,7 @@ def replacing(path: Path, *, overwrite: bool) -> Iterator[int]:
         if fcntl is None:  # Windows cannot rename open files
             os.close(fd)
         try:
+            _check_replaceable(path, overwrite=overwrite)
             _rename(temporary, path, overwrite=overwrite)
         finally:
             if fcntl is not None:
@@ -115,6 +156,17 @@ def replacing(path: Path, *, overwrite: bool) -> Iterator[int]:
             os.unlink(temporary)
         raise
     _sync_directory(path.parent)
+
+
+def _check_replaceable(path: Path, *, overwrite: bool) -> None:
+    """Raise an error unless ``path``, following links, is a regular file that may be overwritten, or does not exist."""
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return
+    check_regular(path, status)
+    if not overwrite:
+        raise FileExistsError(errno.EEXIST, "file exists, and is not to be overwritten", str(path))
 
 
 def _rename(temporary: Path, path: Path, *, overwrite: bool) -> None:

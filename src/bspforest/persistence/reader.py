@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
@@ -16,7 +15,7 @@ from ..engine.forest import OnlineForest, spread
 from ..engine.kernels.checksum import checksum
 from ..engine.parallel import run_parts
 from ..engine.rows import RowTable
-from .atomic_file import READS_IN_THREADS, read_ahead, read_all
+from .atomic_file import READS_IN_THREADS, NotARegularFileError, open_regular, read_ahead, read_all
 from .header import LARGEST_HEADER, AnyForest, ModelFileError, check_int, expect, get_entry, make_estimator, parse
 from .validation import FullCheck, TreeChecker
 from .writer import COMMON, FORMAT, MAGIC, PER_TREE, PREAMBLE, check_byte_order
@@ -81,15 +80,20 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
 def _open_model(path: str | os.PathLike[str]) -> Iterator[int]:
     """Open a file for reading; name it in all errors of the block."""
     name = os.fspath(path)
-    with open(path, "rb", buffering=0) as file:
-        try:
-            yield file.fileno()
-        except ModelFileError as error:
-            raise ModelFileError(f"{name}: {error}") from None
-        except EOFError:
-            raise ModelFileError(f"{name}: the file became shorter while it was read") from None
-        except MemoryError as error:
-            raise ModelFileError(f"{name}: there is not enough memory to load it") from error
+    try:
+        fd = open_regular(name)
+    except NotARegularFileError as error:
+        raise ModelFileError(f"{name}: {error.strerror}") from None
+    try:
+        yield fd
+    except ModelFileError as error:
+        raise ModelFileError(f"{name}: {error}") from None
+    except EOFError:
+        raise ModelFileError(f"{name}: the file became shorter while it was read") from None
+    except MemoryError as error:
+        raise ModelFileError(f"{name}: there is not enough memory to load it") from error
+    finally:
+        os.close(fd)
 
 
 class Front(NamedTuple):
@@ -106,7 +110,6 @@ def read_front(fd: int) -> Front:
     """Read the preamble and the header."""
     check_byte_order()
     status = os.fstat(fd)
-    expect(stat.S_ISREG(status.st_mode), "not a regular file")
     data = bytearray(PREAMBLE.size)
     expect(status.st_size >= len(data), f"too short to be a bspforest model file: {status.st_size} bytes")
     read_all(fd, data, 0)
