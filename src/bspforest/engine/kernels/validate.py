@@ -202,6 +202,7 @@ def push_children(tree, checks, v, depth, top, fully):
         if depth + 1 > checks.counts[0].deepest:
             checks.counts[0].deepest = depth + 1
             clear_span(checks.spans[depth + 1])
+            checks.lateness[depth + 1] = 0.0
     return FINE
 
 
@@ -227,6 +228,7 @@ def check_nodes(tree, checks, budget, tame, fully):
     checks.ranges[0].end = 0
     checks.times[0] = 0.0
     clear_span(checks.spans[0])
+    checks.lateness[0] = 0.0
     top = np.int64(0)
     push_node(checks, top, root, np.int64(0), np.int64(0))
     while top >= 0:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..arrays import ISOTROPIC, record
+from ..arrays import ISOTROPIC, PAIRS, record
 from .boxes import bound_rows, round_down, round_up
 from .cuts import height
 from .jit import always_inline, kernel
@@ -55,9 +55,19 @@ WRONG = (
     TOO_DEEP,
 ) = range(len(WRONG))
 
-# A node waits for its cut an exponential time of rate at least the longest side of the box of its points. A longer wait
-# is not by chance, and the time to learn a row grows with it.
-LATEST = 1e6
+# How late cuts may be. Learning a row draws candidates up to the time of its leaf's cut, so the work is the sum, along a
+# path, of wait x rate. If the waits are honest, wait x `least_rate` of each node is at most exponential with mean 1. So the
+# chance that PER_NODE less than that, summed along any path, exceeds LATEST is below 3 exp(-0.9 LATEST) per node, and
+# learning a row with a forged file draws about LATEST + PER_NODE x depth candidates (isotropic: up to d times as many).
+LATEST, PER_NODE = 100.0, 3.0
+
+# Rounding hides candidates where points are closer together than this share of their coordinates: waits are then longer, up
+# to `patience` candidates. Such nodes count with this weight.
+ROUNDING, HIDDEN_WEIGHT = 1e-9, 1e-3
+
+# The rate at which a pair of dimensions cuts points is at least this share of that of their box: the perimeter of a set that
+# touches all sides of a rectangle is at least twice the diagonal.
+PAIRS_KEPT = math.sqrt(0.5)
 
 # Sums of weights drift from a recount by rounding as rows come and go, by much less than this.
 DRIFT = 1e-3
@@ -124,6 +134,7 @@ class CheckScratch(NamedTuple):
     slots: np.ndarray  # (.,) int32: points noted
     noted_tests: np.ndarray  # (.,) int64: tests noted
     spans: np.ndarray  # (., 2, d) box of the points met so far below the node at each depth
+    lateness: np.ndarray  # (.,) largest lateness of a path met so far that starts below the node at each depth
     rows: np.ndarray  # (., d) scaled coordinates of the points noted
     box: np.ndarray  # (2, d)
     totals: np.ndarray  # (K,) label statistics of a leaf, recounted
@@ -145,6 +156,7 @@ def make_checks(n_slots: int, n_cuts: int, n_leaves: int, n_features: int, n_val
         slots=np.empty(n_slots + POINTS, np.int32),
         noted_tests=np.empty(n_cuts + SPARE, np.int64),
         spans=np.empty((n_cuts + 2, 2, n_features), np.float64),
+        lateness=np.empty(n_cuts + 2, np.float64),
         rows=np.empty((n_slots + POINTS, n_features), np.float64),
         box=np.empty((2, n_features), np.float64),
         totals=np.empty(n_values, np.float64),
@@ -229,21 +241,46 @@ def check_points(tree, checks, note, first_test):
 
 
 @always_inline
+def find_lateness(family, span, wait):
+    """Return how much later than expected the cut of points with the box ``span`` comes: see `LATEST`."""
+    d = span.shape[1]
+    total = widest = farthest = 0.0
+    for k in range(d):
+        side = span[1, k] - span[0, k]
+        total += side
+        widest = max(widest, side)
+        farthest = max(farthest, max(-span[0, k], span[1, k]))
+    if family == ISOTROPIC:
+        least_rate = widest  # that of a segment is its length
+    elif family == PAIRS and d > 1:
+        least_rate = PAIRS_KEPT * (d - 1) * total
+    else:
+        least_rate = total
+    if widest <= ROUNDING * farthest:
+        return HIDDEN_WEIGHT * wait * least_rate
+    return wait * least_rate - PER_NODE
+
+
+@always_inline
 def check_inner_node(tree, checks, note):
     """Check the box of a cut node against its points, and that its time is possible. Its points count for its parent too."""
     own = tree.boxes[note.ref]
-    span = checks.spans[note.depth]
+    depth = note.depth
+    span = checks.spans[depth]
     fits = True
-    widest = 0.0
     for k in range(own.shape[1]):
         low, high = span[0, k], span[1, k]
         fits &= (own[0, k] <= low) & (own[0, k] >= round_down(low))
         fits &= (own[1, k] >= high) & (own[1, k] <= round_up(high))
-        widest = high - low if high - low > widest else widest
-    if note.depth > 0:
-        join_span(checks.spans[note.depth - 1], span)
+    lateness = checks.lateness[depth]
+    if note.wait < math.inf:
+        lateness += find_lateness(tree.family, span, note.wait)
+    if depth > 0:
+        join_span(checks.spans[depth - 1], span)
+        checks.lateness[depth - 1] = max(checks.lateness[depth - 1], lateness)
     clear_span(span)
-    if note.wait < math.inf and note.wait * widest > LATEST:
+    checks.lateness[depth] = 0.0
+    if not lateness <= LATEST:
         return BAD_TIME
     return FINE if fits else BAD_BOX
 
