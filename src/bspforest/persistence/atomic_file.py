@@ -112,6 +112,25 @@ def identify(path: Path) -> tuple[int, int, int] | None:
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
+def count_data_bytes(fd: int, enough: int) -> int:
+    """Return how many bytes of a file are on disk, without its holes; stop counting at ``enough``.
+
+    The allocated size tells at once in most cases. It is smaller than the data where a file system compresses, so if it is
+    not enough, the holes themselves are looked for.
+    """
+    status = os.fstat(fd)
+    allocated = getattr(status, "st_blocks", status.st_size) * 512
+    if allocated >= enough or not hasattr(os, "SEEK_DATA"):
+        return min(allocated, status.st_size)
+    total = end = 0
+    with contextlib.suppress(OSError):  # no more data, or holes are not supported
+        while total < enough:
+            start = os.lseek(fd, end, os.SEEK_DATA)
+            end = os.lseek(fd, start, os.SEEK_HOLE)
+            total += end - start
+    return max(total, min(allocated, status.st_size))
+
+
 def read_ahead(fd: int, offset: int, size: int) -> None:
     """Ask the system to fetch these bytes from disk in the background."""
     if hasattr(os, "posix_fadvise"):

@@ -25,8 +25,13 @@ ESTIMATORS: dict[str, type[BSPForestClassifier] | type[BSPForestRegressor]] = {
     "BSPForestRegressor": BSPForestRegressor,
 }
 
-# More than any list of features and classes needs.
-LARGEST_HEADER = 64 * 2**20
+# Largest header in bytes, and what parsing it may cost in memory; see `estimate_memory`. The names of 100,000 features take
+# 2 MB and 16 MB; a list of empty lists would cost 30 times its size.
+LARGEST_HEADER = 8 * 2**20
+MOST_MEMORY = 64 * 2**20
+
+# Largest array of strings in the header. Numpy pads all of them to the longest.
+LARGEST_TEXT_ARRAY = 16 * 2**20
 
 # Row counts and ids are at most this, so that their sums fit int64.
 LARGEST_COUNT = 2**62
@@ -109,6 +114,10 @@ def encode_array(array: np.ndarray, name: str) -> dict[str, Any]:
         raise ValueError(
             f"{name} is an array of {array.dtype}, which a model file cannot hold; expected numbers, booleans or strings"
         )
+    if kind == "U" and array.nbytes > LARGEST_TEXT_ARRAY:
+        raise ValueError(
+            f"{name} takes {array.nbytes:,} bytes, at most {LARGEST_TEXT_ARRAY:,} can be held; use an array of objects"
+        )
     if kind == "f":
         entries = [encode(entry, name) for entry in entries]
     return {"array": entries, "dtype": array.dtype.str if kind != "O" else "object", "shape": list(array.shape)}
@@ -142,7 +151,8 @@ def decode_array(value: dict[str, Any]) -> np.ndarray:
     dtype = np.dtype(object if value["dtype"] == "object" else value["dtype"])
     size = dtype.itemsize if dtype.kind == "U" else 0
     longest = max((len(entry) for entry in entries if isinstance(entry, str)), default=0)
-    expect(dtype.kind in "biufUO" and size <= 4 * max(longest, 1), f"the header has an array of type {dtype}")
+    small = size <= 4 * max(longest, 1) and size * len(entries) <= LARGEST_TEXT_ARRAY
+    expect(dtype.kind in "biufUO" and small, f"the header has an array of {len(entries)} times {dtype}")
     kinds: Any = {"b": bool, "i": int, "u": int, "f": (int, float), "U": str, "O": str}[dtype.kind]
     expect(all(isinstance(entry, kinds) for entry in entries), f"an array in the header is not of its type {dtype}")
     return np.array(entries, dtype=dtype).reshape([check_int(n, "a shape in the header") for n in shape])
@@ -229,15 +239,32 @@ def dump(header: dict[str, Any]) -> bytes:
         raise ValueError(
             f"feature names, classes and extra are {len(data):,} bytes, at most {LARGEST_HEADER:,} can be held"
         )
+    if (cost := estimate_memory(data)) > MOST_MEMORY:
+        raise ValueError(
+            f"feature names, classes and extra would take {cost:,} bytes of memory to read, at most {MOST_MEMORY:,} are allowed"
+        )
     return data + b" " * (-len(data) % 8)
+
+
+def estimate_memory(data: bytes | bytearray) -> int:
+    """Return an upper bound of the memory that parsing some JSON takes, from the number of values in it.
+
+    The sizes are those of CPython's objects, measured with tracemalloc: see `test_header.py`. Text with escapes may need
+    four bytes per character, twice.
+    """
+    text = 7.5 if b"\\u" in data else 2.1
+    counts = {b"[": 96, b"{": 224, b":": 48, b",": 36, b'"': 28}
+    return int(text * len(data)) + sum(size * data.count(character) for character, size in counts.items())
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Reading
 
 
-def parse(data: bytes) -> dict[str, Any]:
-    """Return the header of a file as a dict. Check that it is one, and nothing else."""
+def parse(data: bytearray) -> dict[str, Any]:
+    """Return the header of a file as a dict. Check that it is one and takes little memory, and nothing else."""
+    cost = estimate_memory(data)
+    expect(cost <= MOST_MEMORY, f"the header would take {cost:,} bytes of memory")
 
     def refuse(name: str) -> None:
         raise ValueError(f"{name} is not JSON")

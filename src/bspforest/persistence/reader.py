@@ -15,14 +15,24 @@ from ..engine.forest import OnlineForest, spread
 from ..engine.kernels.checksum import checksum
 from ..engine.parallel import run_parts
 from ..engine.rows import RowTable
-from .atomic_file import READS_IN_THREADS, NotARegularFileError, open_regular, read_ahead, read_all
+from .atomic_file import (
+    READS_IN_THREADS,
+    NotARegularFileError,
+    count_data_bytes,
+    open_regular,
+    read_ahead,
+    read_all,
+)
 from .header import LARGEST_HEADER, AnyForest, ModelFileError, check_int, expect, get_entry, make_estimator, parse
 from .validation import FullCheck, TreeChecker
 from .writer import COMMON, FORMAT, MAGIC, PER_TREE, PREAMBLE, check_byte_order
 
 # The arrays of all trees are as large as those of the largest tree. Trees of one forest are alike, so a file that needs
 # many times its own size in memory was not written by `save`.
-MOST_SPREAD, ALWAYS_FINE = 64, 2**28
+MOST_SPREAD, ALWAYS_FINE = 16, 2**25
+
+# Bytes that may be missing on disk: holes of a sparse file, which take memory when they are read.
+MOST_HOLES = 2**24
 
 
 def load(path: str | os.PathLike[str], *, check: bool | Literal["fully"] = True) -> AnyForest:
@@ -119,13 +129,17 @@ def read_front(fd: int) -> Front:
     data[-8:] = bytes(8)
     expect(checksum(np.frombuffer(data, np.uint32)) == own_sum, "the preamble is damaged: its checksum is wrong")
     expect(size == status.st_size, f"the file has {status.st_size:,} bytes instead of {size:,}; was it truncated?")
+    holes = size - count_data_bytes(fd, size - MOST_HOLES)
+    expect(
+        holes <= MOST_HOLES, f"{holes:,} of its {size:,} bytes are holes; copy it with `cp --sparse=never` to load it"
+    )
     expect(header_size <= LARGEST_HEADER and header_size % 8 == 0, f"the header would have {header_size:,} bytes")
     table_at = PREAMBLE.size + header_size
     expect(table_at + 8 * n_blocks <= size, f"{n_blocks:,} blocks do not fit the file")
     text = bytearray(header_size)
     read_all(fd, text, PREAMBLE.size)
     expect(checksum(np.frombuffer(text, np.uint32)) == header_sum, "the header is damaged: its checksum is wrong")
-    header = parse(bytes(text))
+    header = parse(text)
     get_entry(header, "extra", (dict, type(None)))
     return Front(header, n_blocks, table_at, table_sum, size)
 
@@ -228,7 +242,7 @@ class Reader:
         """Read and check all trees, in threads."""
         arrays = forest.trees.arrays
         starts = self._find_starts(arrays, n_slots)
-        checker = TreeChecker(forest) if self.check else None
+        checker, fully = TreeChecker(forest) if self.check else None, self.check == "fully"
 
         def read(first: int, last: int) -> None:
             scratch = checker.make_scratch() if checker else None
@@ -244,9 +258,10 @@ class Reader:
                 intact = checksum(*parts) == self.checksums[len(COMMON) + m]
                 expect(intact, f"tree {m} is damaged: its checksum is wrong")
                 if checker and scratch:
-                    checker.check(m, scratch, fully=self.check == "fully")
+                    checker.check(m, scratch, fully=fully)
 
-        run_parts(read, forest.trees.n_trees, joblib.cpu_count() if READS_IN_THREADS else 1, self.front.size)
+        n_threads = checker.count_threads(fully=fully) if checker else joblib.cpu_count()
+        run_parts(read, forest.trees.n_trees, n_threads if READS_IN_THREADS else 1, self.front.size)
 
     def _find_starts(self, arrays: layout.ForestArrays, n_slots: int) -> list[int]:
         """Return where the block of each tree starts, and where the last one ends: at the end of the file."""

@@ -40,6 +40,14 @@ class TreeChecker:
         )
         return make_checks(len(self._held), n_cuts, n_leaves, trees.n_features, n_values)
 
+    def count_threads(self, *, fully: bool) -> int:
+        """Return how many threads to use: one per core, unless their scratch space would be larger than the forest."""
+        if not fully:
+            return joblib.cpu_count()
+        arrays = self._forest.trees.arrays
+        scratch = arrays.rows.nbytes + 2 * arrays.boxes[0].nbytes
+        return max(1, min(joblib.cpu_count(), self._forest.trees.nbytes // scratch))
+
     def check(self, m: int, scratch: CheckScratch, *, fully: bool) -> None:
         """Raise an error if tree ``m`` cannot be read safely or, with ``fully``, cannot be changed safely."""
         forest = self._forest
@@ -57,7 +65,7 @@ def check_fully(forest: OnlineForest, name: str) -> None:
             checker.check(m, scratch, fully=True)
 
     try:
-        run_parts(run, forest.trees.n_trees, joblib.cpu_count(), forest.trees.n_trees * forest.n_held)
+        run_parts(run, forest.trees.n_trees, checker.count_threads(fully=True), forest.trees.n_trees * forest.n_held)
     except ModelFileError as error:
         raise ModelFileError(f"{name}: {error}") from None
 
