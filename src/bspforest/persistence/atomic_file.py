@@ -7,9 +7,9 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 fcntl: Any
 try:
@@ -21,6 +21,9 @@ except ImportError:  # Windows: files left by killed writers stay where they are
 AT_ONCE = 2**30
 
 PREFIX, SUFFIX = ".bspforest-", ".tmp"
+
+# The first bytes of a file, which are part of its identity: the preamble of a model.
+IDENTIFYING = 64
 
 
 # Kinds of files that are neither read nor replaced, by the type bits of their mode.
@@ -103,13 +106,41 @@ def _pread(fd: int, view: memoryview, offset: int) -> int:
     return len(data)
 
 
-def identify(path: Path) -> tuple[int, int, int] | None:
-    """Return a token that tells a file from one that replaces it; None if there is no file."""
+class FileIdentity(NamedTuple):
+    """What tells a file from one that replaces it.
+
+    Inodes are reused, and times have a resolution of some milliseconds. So the first bytes are part of it: those of a model
+    hold checksums of all the others.
+    """
+
+    device: int
+    inode: int
+    modified_ns: int
+    size: int
+    start: bytes
+
+
+def identify(path: Path | str) -> FileIdentity | None:
+    """Return a token that tells a file from one that replaces it; None if there is no file.
+
+    If the file may change, call this before reading it: then a change in between shows later.
+    """
     try:
-        status = path.stat()
-    except OSError:
+        fd = open_regular(path)
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    return status.st_ino, status.st_mtime_ns, status.st_size
+    except (PermissionError, IsADirectoryError, NotARegularFileError):
+        return _make_identity(os.stat(path), b"")
+    try:
+        start = bytearray(IDENTIFYING)
+        n = _pread(fd, memoryview(start), 0)
+        return _make_identity(os.fstat(fd), bytes(start[:n]))
+    finally:
+        os.close(fd)
+
+
+def _make_identity(status: os.stat_result, start: bytes) -> FileIdentity:
+    return FileIdentity(status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size, start)
 
 
 def count_data_bytes(fd: int, enough: int) -> int:
@@ -143,12 +174,15 @@ READS_IN_THREADS = hasattr(os, "preadv")
 
 
 @contextlib.contextmanager
-def replacing(path: Path, *, overwrite: bool) -> Iterator[int]:
+def replacing(path: Path, *, overwrite: bool, check: Callable[[], None] | None = None) -> Iterator[int]:
     """Yield a new file to write to, and rename it to ``path`` if the block succeeds; else remove it.
 
     The data is on disk before the rename, and the rename is on disk before this returns. Whatever happens, ``path`` is
-    either the old file or the complete new one.
+    either the old file or the complete new one. ``check`` is called before anything is written and again right before
+    the rename; if it raises an error, the old file stays.
     """
+    if check is not None:
+        check()
     _check_replaceable(path, overwrite=overwrite)
     path = Path(os.path.realpath(path))  # a link stays, its target is replaced
     remove_stale(path.parent)
@@ -166,6 +200,8 @@ def replacing(path: Path, *, overwrite: bool) -> Iterator[int]:
             os.close(fd)
         try:
             _check_replaceable(path, overwrite=overwrite)
+            if check is not None:
+                check()
             _rename(temporary, path, overwrite=overwrite)
         finally:
             if fcntl is not None:

@@ -6,16 +6,17 @@ import errno
 import os
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from ..engine.parallel import run_parts
 from ..estimators.base import BSPForest
-from .atomic_file import identify
+from .atomic_file import FileIdentity, identify
+from .file_lock import ModelLock, hold
 from .header import ModelFileError
 from .reader import load, load_with_extra, read_header
-from .writer import Content, ForestBlocks, make_content, save, write_content
+from .writer import WAIT, Content, ForestBlocks, make_content, save, write_content
 
 # The command line and the estimators import these from here.
 __all__ = ["ModelFileError", "Saver", "load", "load_with_extra", "read_header", "save"]
@@ -38,6 +39,18 @@ class Saver:
     path : path-like
     overwrite : bool, default=True
         If False and the file exists at the first `save`, raise FileExistsError.
+    lock : ModelLock or None
+        The lock on this model from `lock_model`, if the caller holds it. Else it is taken while a file is written.
+    wait : float, default=10.0
+        Seconds that writing waits for the lock, if it is to be taken and somebody else has it.
+    expected : FileIdentity, None or "any", default="any"
+        What `identify` returned for ``path`` before the model was read; None if there was no file. Every save then checks
+        that nobody else has written the file since; if somebody has, it raises `ModelChangedError`.
+
+    Attributes
+    ----------
+    written : FileIdentity or None
+        The file that was saved last.
 
     Examples
     --------
@@ -52,10 +65,21 @@ class Saver:
     3
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = True) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        overwrite: bool = True,
+        lock: ModelLock | None = None,
+        wait: float = WAIT,
+        expected: FileIdentity | Literal["any"] | None = "any",
+    ) -> None:
         self.path = Path(path)
         self.overwrite = overwrite
-        self.written: tuple[int, int, int] | None = None  # identity of the last file saved, see `identify`
+        self.lock = lock
+        self.lock_wait = wait
+        self.expected = expected
+        self.written: FileIdentity | None = None
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
         self._buffer = np.empty(0, dtype=np.uint8)
@@ -91,9 +115,12 @@ class Saver:
 
     def _write(self, content: Content) -> None:
         try:
-            write_content(content, self.path, overwrite=self.overwrite)
-            self.written = identify(self.path)  # right away: another process may replace the file before `wait`
+            with hold(self.path, self.lock, self.lock_wait):
+                write_content(content, self.path, overwrite=self.overwrite, expected=self.expected)
+                self.written = identify(self.path)
             self.overwrite = True  # from now on it is our own file
+            if self.expected != "any":
+                self.expected = self.written
         except BaseException as error:
             self._error = error
 

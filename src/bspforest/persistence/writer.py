@@ -7,7 +7,7 @@ import struct
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -16,7 +16,8 @@ from ..engine.forest import OnlineForest
 from ..engine.kernels.checksum import ChunkedChecksum, checksum
 from ..engine.kernels.wipe import wipe_trees
 from ..estimators.base import BSPForest
-from .atomic_file import replacing, write_all
+from .atomic_file import FileIdentity, replacing, write_all
+from .file_lock import ModelLock, check_unchanged, hold
 from .header import describe, dump
 
 FORMAT = 1
@@ -39,6 +40,9 @@ PER_TREE = {
     "queue": "n_due",
     "links": None,
 }
+
+# Seconds to wait for another process that is writing the same model: a save of some GB.
+WAIT = 10.0
 
 # Largest array that is copied as a whole to be wiped; larger ones are copied and written in chunks of this many bytes.
 MOST_COPIED = 2**24
@@ -131,7 +135,14 @@ class ForestBlocks(Sequence[list[np.ndarray]]):
 
 
 def save(
-    forest: BSPForest, path: str | os.PathLike[str], *, extra: dict[str, Any] | None = None, overwrite: bool = True
+    forest: BSPForest,
+    path: str | os.PathLike[str],
+    *,
+    extra: dict[str, Any] | None = None,
+    overwrite: bool = True,
+    lock: ModelLock | None = None,
+    wait: float = WAIT,
+    expected: FileIdentity | Literal["any"] | None = "any",
 ) -> None:
     """Save a fitted forest to a file, from which `load` restores it bit for bit.
 
@@ -148,6 +159,19 @@ def save(
         Anything JSON can hold, kept in the header of the file.
     overwrite : bool, default=True
         If False and the file exists, raise FileExistsError.
+    lock : ModelLock or None
+        The lock on this model from `lock_model`, if the caller holds it. Else it is taken while the file is written.
+    wait : float, default=10.0
+        Seconds to wait for the lock, if it is to be taken and somebody else has it.
+    expected : FileIdentity, None or "any", default="any"
+        What `identify` returned for ``path`` before the model was read; None if there was no file.
+
+    Raises
+    ------
+    ModelLockedError
+        Somebody else is writing the model.
+    ModelChangedError
+        The file at ``path`` is not the expected one. It stays as it is.
 
     Examples
     --------
@@ -158,7 +182,9 @@ def save(
     >>> bspforest.load(path).partial_fit([[4.0]], [4]).n_samples_
     5
     """
-    write_content(make_content(forest, extra), Path(path), overwrite=overwrite)
+    content = make_content(forest, extra)
+    with hold(Path(path), lock, wait):
+        write_content(content, Path(path), overwrite=overwrite, expected=expected)
 
 
 def make_content(estimator: BSPForest, extra: dict[str, Any] | None) -> Content:
@@ -170,12 +196,14 @@ def make_content(estimator: BSPForest, extra: dict[str, Any] | None) -> Content:
     return Content(dump({"format": FORMAT, **header}), blocks)
 
 
-def write_content(content: Content, path: Path, *, overwrite: bool) -> None:
-    """Write a file, and move it to its path when it is complete and on disk."""
+def write_content(
+    content: Content, path: Path, *, overwrite: bool, expected: FileIdentity | Literal["any"] | None = "any"
+) -> None:
+    """Write a file, and move it to its path when it is complete and on disk. The caller holds the lock on it."""
     check_byte_order()
     header, blocks = content
     table = np.zeros(len(blocks), dtype=np.uint64)
-    with replacing(path, overwrite=overwrite) as fd:
+    with replacing(path, overwrite=overwrite, check=lambda: check_unchanged(path, expected)) as fd:
         start = offset = PREAMBLE.size + len(header) + table.nbytes
         for k in range(len(blocks)):
             table[k], offset = _write_block(fd, blocks, k, offset)
