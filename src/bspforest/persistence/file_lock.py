@@ -171,8 +171,8 @@ def lock_model(path: str | os.PathLike[str], *, wait: float = 0.0) -> ModelLock:
     process does not inherit it.
 
     The lock is advisory: it keeps out those who take it too. Where the file system has no locks, it only keeps out other
-    threads of the process. The file next to the model, ``.<name>.lock``, tells others who holds the lock. It is removed with the
-    lock; one that a killed process has left is harmless.
+    threads of the process. The file next to the model, ``.<name>.lock``, tells others who holds the lock. It is removed
+    with the lock; one that a killed process has left is harmless.
 
     Parameters
     ----------
@@ -198,13 +198,12 @@ def lock_model(path: str | os.PathLike[str], *, wait: float = 0.0) -> ModelLock:
     >>> with lock_model(path, wait=60.0) as lock:
     ...     before = identify(path)
     ...     forest, extra = load_with_extra(path)
-    ...     forest.partial_fit([[2.0]], [2])
+    ...     forest = forest.partial_fit([[2.0]], [2])
     ...     save(forest, path, extra=extra, lock=lock, expected=before)
     ...     try:
     ...         lock_model(path)
     ...     except ModelLockedError as error:
     ...         print(error.owner.pid == os.getpid())
-    BSPForestRegressor(random_state=0)
     True
     >>> bspforest.load(path).n_samples_
     3
@@ -324,7 +323,8 @@ def _unlock(fd: int, path: Path) -> None:
             try:
                 os.unlink(path)
             except OSError:  # left by another user in a folder like /tmp
-                os.ftruncate(fd, 0)
+                if os.fstat(fd).st_nlink == 1:
+                    os.ftruncate(fd, 0)
     with contextlib.suppress(OSError):
         if fcntl is not None:
             fcntl.flock(fd, fcntl.LOCK_UN)  # also if a child process still has the file open

@@ -115,9 +115,9 @@ class Saver:
 
     def _write(self, content: Content) -> None:
         try:
-            with hold(self.path, self.lock, self.lock_wait):
-                write_content(content, self.path, overwrite=self.overwrite, expected=self.expected)
-                self.written = identify(self.path)
+            with hold(self.path, self.lock, self.lock_wait) as held:
+                write_content(content, held.path, overwrite=self.overwrite, expected=self.expected)
+                self.written = identify(held.path)
             self.overwrite = True  # from now on it is our own file
             if self.expected != "any":
                 self.expected = self.written

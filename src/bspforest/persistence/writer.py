@@ -183,8 +183,8 @@ def save(
     5
     """
     content = make_content(forest, extra)
-    with hold(Path(path), lock, wait):
-        write_content(content, Path(path), overwrite=overwrite, expected=expected)
+    with hold(Path(path), lock, wait) as held:
+        write_content(content, held.path, overwrite=overwrite, expected=expected)
 
 
 def make_content(estimator: BSPForest, extra: dict[str, Any] | None) -> Content:
