@@ -165,7 +165,7 @@ _guard = threading.RLock()
 def lock_model(path: str | os.PathLike[str], *, wait: float = 0.0) -> ModelLock:
     """Take the exclusive right to write the model at ``path``, which need not exist yet.
 
-    Returns a context manager that frees the lock at the end of the block; without ``with``, call ``release``. The lock
+    Hold it to read a model, change it and write it back without losing what others write. Returns a context manager that frees the lock at the end of the block; without ``with``, call ``release``. The lock
     belongs to the returned object, not to the thread: pass it to `save` or `Saver` as ``lock``, also in other threads, or
     enter it again. Every other call of `lock_model` for the same model fails or waits, in the same process too. A child
     process does not inherit it.
@@ -188,10 +188,7 @@ def lock_model(path: str | os.PathLike[str], *, wait: float = 0.0) -> ModelLock:
 
     Examples
     --------
-    Read a model, change it and write it back, without losing what others write:
-
-    >>> import os, tempfile
-    >>> import bspforest
+    >>> import bspforest, os, tempfile
     >>> from bspforest.persistence import ModelLockedError, identify, load_with_extra, lock_model, save
     >>> path = os.path.join(tempfile.mkdtemp(), "model.bsp")
     >>> save(bspforest.BSPForestRegressor(random_state=0).fit([[0.0], [1.0]], [0, 1]), path)
