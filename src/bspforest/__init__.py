@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .estimators import BSPForestClassifier, BSPForestRegressor
-    from .persistence.saver import ModelFileError, load
+    from .persistence import ModelFileError, load
 
 __all__ = ["BSPForestClassifier", "BSPForestRegressor", "ModelFileError", "load"]
 __version__ = "0.1.0"

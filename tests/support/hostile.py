@@ -1,8 +1,8 @@
-"""Model files damaged and forged in every way. Run as a program, see test_persistence.py: a crash must not end the tests.
+"""Damage and forge model files in many ways. Run as a program by test_validation.py, so that a crash does not end the tests.
 
-Every file must end in a `ModelFileError`, or in the forest that was saved. Files forged with care, checksums right, may also end
-in another forest that is one: it is then used until nothing is left of it, which would crash if it were not. Or in one that can be
-asked and no more: the first change must be refused, and nothing be changed.
+Loading must raise a `ModelFileError` or return the forest that was saved. A file forged with correct checksums may also load
+as another valid forest, which is then used until nothing is left of it: an invalid one would crash. Or it may load as a
+forest that can only predict: its first change must be refused, and must change nothing.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import numpy as np
 
 from bspforest import BSPForestClassifier, BSPForestRegressor, ModelFileError, load
 from bspforest.engine.arrays import NOTHING
-from bspforest.persistence.writer import COMMON, PER_TREE, PREAMBLE, Image, make_image, write_image
+from bspforest.persistence.writer import COMMON, PER_TREE, PREAMBLE, Content, make_content, write_content
 
 KINDS = [("pairs", "exact", 0), ("axes", "exact", 3), ("isotropic", "exact", 0), ("pairs", "redraw", 3)]
 
 
 def make_forest(cuts: str, refinement: str, n_classes: int, n: int = 120):
-    """A forest with something of everything: free records, forgotten rows, pending cuts, ties."""
+    """Return a forest that has free records, forgotten rows, pending cuts and ties."""
     rng = np.random.default_rng(3)
     X = np.round(rng.random((n, 3)), 2)
     y = rng.integers(0, n_classes or 9, n)
@@ -38,27 +38,30 @@ def make_forest(cuts: str, refinement: str, n_classes: int, n: int = 120):
     return forest.forget(rng.choice(n, n // 3, replace=False))
 
 
-def copy_image(forest) -> Image:
-    image = make_image(forest, {"note": "hello"})
-    return Image(image.header, [[array.copy() for array in block] for block in image.blocks])
+def copy_content(forest) -> Content:
+    """Return a copy of what `save` would write, to be changed."""
+    content = make_content(forest, {"note": "hello"})
+    return Content(content.header, [[array.copy() for array in block] for block in content.blocks])
 
 
-def array_of(image: Image, name: str, m: int = 0) -> np.ndarray:
+def array_of(content: Content, name: str, m: int = 0) -> np.ndarray:
+    """Return an array of the file's content, if it belongs to a tree that of tree ``m``."""
     if name in COMMON:
-        return image.blocks[COMMON.index(name)][0]
-    return image.blocks[len(COMMON) + m][list(PER_TREE).index(name)]
+        return content.blocks[COMMON.index(name)][0]
+    return content.blocks[len(COMMON) + m][list(PER_TREE).index(name)]
 
 
-def with_header(image: Image, change) -> Image:
-    header = json.loads(image.header)
+def with_header(content: Content, change) -> Content:
+    """Return the content with a header that ``change`` was applied to."""
+    header = json.loads(content.header)
     change(header)
     data = json.dumps(header).encode()
-    return Image(data + b" " * (-len(data) % 8), image.blocks)
+    return Content(data + b" " * (-len(data) % 8), content.blocks)
 
 
 def same(a, b) -> bool:
-    """Are two forests one, in all that is in use? Files hold it all."""
-    one, other = make_image(a, None), make_image(b, None)
+    """Return whether two forests are the same in everything that a file holds."""
+    one, other = make_content(a, None), make_content(b, None)
     return all(
         x.tobytes() == y.tobytes()
         for p, q in zip(one.blocks, other.blocks, strict=True)
@@ -66,8 +69,8 @@ def same(a, b) -> bool:
     )
 
 
-def ask(forest, X: np.ndarray) -> None:
-    """All that reads trees."""
+def read_all(forest, X: np.ndarray) -> None:
+    """Call everything that reads trees."""
     if forest.n_samples_:
         forest.predict(X)
         forest.apply(X)
@@ -78,14 +81,14 @@ def ask(forest, X: np.ndarray) -> None:
 
 
 def use_up(forest) -> None:
-    """Ask, learn and forget until nothing is left."""
+    """Predict, learn and forget until nothing is left."""
     rng = np.random.default_rng(0)
     d = forest.n_features_in_
     forest.verbose = 0
     y = getattr(forest, "classes_", np.arange(3))
     for n in (1, 40):
         X = rng.random((n, d)) * 1.5
-        ask(forest, X)
+        read_all(forest, X)
         forest.partial_fit(X, y[rng.integers(0, len(y), n)])
     for _ in range(4):
         held = forest._forest.rows.held_ids()
@@ -95,7 +98,7 @@ def use_up(forest) -> None:
 
 
 class Judge:
-    """Loads files and counts what became of them."""
+    """Loads files and counts the outcomes."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "model.bsp"
@@ -103,12 +106,13 @@ class Judge:
         self.failures: list[str] = []
 
     def judge(self, what: str, original, must_fail: bool = False, may_differ: bool = False) -> None:
+        """Load the file, use what was loaded, and note whatever should not have happened."""
         try:
             forest = load(self.path)
         except ModelFileError as error:
             self.refused += 1
             if str(self.path) not in str(error) or len(str(error)) > 1000:
-                self.failures.append(f"{what}: is told in a strange way: {error}")
+                self.failures.append(f"{what}: has an unhelpful error: {error}")
             return
         except Exception as error:
             self.failures.append(f"{what}: {type(error).__name__}: {error}")
@@ -122,33 +126,40 @@ class Judge:
                 warnings.simplefilter("ignore")
                 try:
                     use_up(forest)
-                except ModelFileError as error:  # refused before its first change
+                except ModelFileError as error:  # refused before the first change
                     self.used -= 1
                     self.refused_late += 1
                     if str(self.path) not in str(error) or not same(forest, pickle.loads(before)):
-                        self.failures.append(f"{what}: was changed, or is told in a strange way: {error}")
+                        self.failures.append(f"{what}: was changed, or has an unhelpful error: {error}")
                 except Exception as error:
                     self.failures.append(f"{what}: then {type(error).__name__}: {error}")
         elif same(forest, original):
             self.same += 1
         else:
-            self.failures.append(f"{what}: gave another forest")
+            self.failures.append(f"{what}: loaded as another forest")
 
-    def bytes(self, what: str, data: bytes, original) -> None:
+    def judge_bytes(self, what: str, data: bytes, original) -> None:
+        """Judge a file with these bytes."""
         self.path.write_bytes(data)
         self.judge(what, original)
 
-    def image(self, what: str, image: Image, original, **how) -> None:
-        write_image(image, self.path, overwrite=True)
+    def judge_content(self, what: str, content: Content, original, **how) -> None:
+        """Judge a file with this content and correct checksums."""
+        write_content(content, self.path, overwrite=True)
         self.judge(what, original, **how)
 
 
 def damage(judge: Judge, forest, rng: np.random.Generator) -> None:
-    """Bits flipped in every region, the file cut off at every boundary."""
+    """Flip bits in every region, and truncate the file at every boundary."""
     forest.save(judge.path)
     good = judge.path.read_bytes()
-    image = make_image(forest, None)
-    sizes = [PREAMBLE.size, len(image.header), 8 * len(image.blocks), *(a.nbytes for b in image.blocks for a in b)]
+    content = make_content(forest, None)
+    sizes = [
+        PREAMBLE.size,
+        len(content.header),
+        8 * len(content.blocks),
+        *(a.nbytes for b in content.blocks for a in b),
+    ]
     ends = np.cumsum(sizes)
     places = [*range(PREAMBLE.size)]
     for start, end in pairwise(ends.tolist()):
@@ -161,14 +172,14 @@ def damage(judge: Judge, forest, rng: np.random.Generator) -> None:
     for at in [p for p in places if p < len(good)]:
         bad = bytearray(good)
         bad[at] ^= 1 << rng.integers(8)
-        judge.bytes(f"bit flipped in byte {at}", bytes(bad), forest)
+        judge.judge_bytes(f"bit flipped in byte {at}", bytes(bad), forest)
     for at in {0, *(int(e) + k for e in ends for k in (-1, 0, 1)), *rng.integers(0, len(good), 30).tolist()}:
-        judge.bytes(f"cut off at {at}", good[: max(at, 0)], forest)
-    judge.bytes("one byte more", good + b"\0", forest)
-    judge.bytes("zeros", bytes(len(good)), forest)
-    judge.bytes("noise", rng.bytes(len(good)), forest)
+        judge.judge_bytes(f"truncated at {at}", good[: max(at, 0)], forest)
+    judge.judge_bytes("one byte more", good + b"\0", forest)
+    judge.judge_bytes("zeros", bytes(len(good)), forest)
+    judge.judge_bytes("noise", rng.bytes(len(good)), forest)
     a, b = sorted(rng.integers(0, len(good), 2).tolist())
-    judge.bytes("a page lost", good[:a] + bytes(b - a) + good[b:], forest)
+    judge.judge_bytes("zeroed range", good[:a] + bytes(b - a) + good[b:], forest)
 
 
 ABSURD = (
@@ -199,40 +210,44 @@ ABSURD = (
 
 
 def forge_headers(judge: Judge, forest) -> None:
-    image = copy_image(forest)
-    header = json.loads(image.header)
+    """Replace, and remove, every entry of the header."""
+    content = copy_content(forest)
+    header = json.loads(content.header)
     for part in ("forest", "parameters"):
         for key in header[part]:
             for value in ABSURD:
-                forged = with_header(image, lambda h, p=part, k=key, v=value: h[p].__setitem__(k, v))
-                judge.image(f"{part}: {key}={value!r}", forged, forest, may_differ=True)
-            forged = with_header(image, lambda h, p=part, k=key: h[p].pop(k))
-            judge.image(f"{part} without {key}", forged, forest, may_differ=True)
+                forged = with_header(content, lambda h, p=part, k=key, v=value: h[p].__setitem__(k, v))
+                judge.judge_content(f"{part}: {key}={value!r}", forged, forest, may_differ=True)
+            forged = with_header(content, lambda h, p=part, k=key: h[p].pop(k))
+            judge.judge_content(f"{part} without {key}", forged, forest, may_differ=True)
     for key in header:
         for value in ABSURD:
-            judge.image(
+            judge.judge_content(
                 f"{key}={value!r}",
-                with_header(image, lambda h, k=key, v=value: h.__setitem__(k, v)),
+                with_header(content, lambda h, k=key, v=value: h.__setitem__(k, v)),
                 forest,
                 may_differ=True,
             )
-        judge.image(f"without {key}", with_header(image, lambda h, k=key: h.pop(k)), forest, may_differ=True)
+        judge.judge_content(f"without {key}", with_header(content, lambda h, k=key: h.pop(k)), forest, may_differ=True)
     for text in ("[" * 100_000, "{}", "[]", "1", '{"a": NaN}', "9" * 10_000, "\\", '"\\ud800"'):
-        judge.image(
-            f"header {text[:9]}", Image(text.encode() + b" " * (-len(text) % 8), image.blocks), forest, must_fail=True
+        judge.judge_content(
+            f"header {text[:9]}",
+            Content(text.encode() + b" " * (-len(text) % 8), content.blocks),
+            forest,
+            must_fail=True,
         )
 
 
 def forge_arrays(judge: Judge, forest, rng: np.random.Generator, n: int) -> None:
-    """Any number in any array replaced by another, checksums right."""
+    """Replace any value in any array by another, with correct checksums."""
     nasty = {
         "i": [0, -1, 1, -2, 5, 2**31 - 1, NOTHING, NOTHING + 1],
         "u": [0],
         "f": [np.nan, np.inf, -np.inf, 0.0, -1.0, 1e300, 1e-300, 0.5, 2.0],
     }
     for _ in range(n):
-        image = copy_image(forest)
-        block = image.blocks[rng.integers(len(image.blocks))]
+        content = copy_content(forest)
+        block = content.blocks[rng.integers(len(content.blocks))]
         array = block[rng.integers(len(block))]
         if not array.size:
             continue
@@ -240,17 +255,17 @@ def forge_arrays(judge: Judge, forest, rng: np.random.Generator, n: int) -> None
         at = rng.integers(len(flat))
         field = rng.choice(array.dtype.names) if array.dtype.names else None
         target = flat[field] if field else flat
-        if rng.random() < 0.2:  # two entries exchanged
+        if rng.random() < 0.2:  # swap two entries
             to = rng.integers(len(flat))
             target[at], target[to] = target[to].copy(), target[at].copy()
         else:
             with np.errstate(over="ignore"):
                 target[at] = rng.choice(nasty[target.dtype.kind])
-        judge.image(f"forged {field or array.dtype} {at}: {target[at]}", image, forest, may_differ=True)
+        judge.judge_content(f"forged {field or array.dtype} {at}: {target[at]}", content, forest, may_differ=True)
 
 
 def main() -> None:
-    os.fsync = lambda fd: None  # what is tested here is reading
+    os.fsync = lambda fd: None  # only reading is tested here
     rng = np.random.default_rng(int(sys.argv[1]))
     with tempfile.TemporaryDirectory() as folder:
         judge = Judge(Path(folder))

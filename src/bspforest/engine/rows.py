@@ -111,3 +111,28 @@ class RowTable:
         """Return the slots of all rows held, oldest first."""
         slots = self._slots[: len(self)]
         return slots[slots >= 0]
+
+    def export_slots(self, n_slots: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the slot of each id from the oldest row held on (-1 if forgotten), and the free ones of ``n_slots`` slots.
+
+        Free slots are in the order in which they will be reused, from the end. Slots that were lost when memory ran out
+        come first.
+        """
+        ids, free = self._slots[: len(self)], np.array(self._free, dtype=np.int32)
+        if len(free) + self.n_held != n_slots:
+            lost = np.ones(n_slots, dtype=bool)
+            lost[free] = lost[self.held_slots()] = False
+            free = np.concatenate([np.flatnonzero(lost).astype(np.int32), free])
+        return ids, free
+
+    @classmethod
+    def restore(cls, n_seen: int, ids: np.ndarray, free: np.ndarray) -> RowTable:
+        """Return a table with the slots that `export_slots` returned, after ``n_seen`` rows."""
+        table = cls()
+        table.n_seen = n_seen
+        table.n_held = int((ids >= 0).sum())
+        table.n_slots = table.n_held + len(free)
+        table._first = n_seen - len(ids)
+        table._slots = np.array(ids) if len(ids) else table._slots
+        table._free = free.tolist()
+        return table

@@ -20,6 +20,7 @@ from ..engine.interrupts import Interrupts
 from ..engine.locking import change_alone, lock_of
 from ..engine.progress import SILENT, Progress
 from ..engine.tree_view import TreeViews
+from ..persistence import save
 
 # Attributes of a fitted estimator, which `fit` makes anew.
 FITTED = ("_forest", "_lock", "_checked", "_may_be_huge", "classes_", "n_features_in_", "feature_names_in_")
@@ -201,8 +202,6 @@ class BSPForest(BaseEstimator):
         overwrite : bool, default=True
             If False, and the file exists, FileExistsError.
         """
-        from ..persistence import save  # which imports the estimators
-
         save(self, path, extra=extra, overwrite=overwrite)
 
     # ------------------------------------------------------------------------------------------------------------------

@@ -2,42 +2,80 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
+import importlib.metadata
 import json
 import math
 import platform
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
+from .. import __version__
 from ..engine import arrays as layout
 from ..engine.config import FAMILIES, ConstantBudget, ForestConfig, MinimaxBudget
 from ..engine.forest import OnlineForest
-from ..estimators import BSPForestClassifier, BSPForestRegressor
-from ..estimators.base import BSPForest
 
-ESTIMATORS: dict[str, type[BSPForest]] = {
-    "BSPForestClassifier": BSPForestClassifier,
-    "BSPForestRegressor": BSPForestRegressor,
-}
+if TYPE_CHECKING:
+    from ..estimators import BSPForestClassifier, BSPForestRegressor
+    from ..estimators.base import BSPForest
 
-# More than any list of features and classes needs; less than would fill a memory when parsed.
-LARGEST_HEADER = 64 * 2**20
+    AnyForest: TypeAlias = BSPForestClassifier | BSPForestRegressor
 
-# Numbers of rows and ids stay below this, so that sums of them fit int64.
-MANY = 2**62
+# The classes that files may name, and where they are. They are imported by name, because they stand above this package.
+ESTIMATORS = {"BSPForestClassifier": "bspforest.estimators", "BSPForestRegressor": "bspforest.estimators"}
+
+# Largest header in bytes, and what parsing it may cost in memory; see `estimate_memory`. The names of 100,000 features take
+# 2 MB and 16 MB; a list of empty lists would cost 30 times its size.
+LARGEST_HEADER = 8 * 2**20
+MOST_MEMORY = 64 * 2**20
+
+# Largest array of strings in the header. Numpy pads all of them to the longest.
+LARGEST_TEXT_ARRAY = 16 * 2**20
+
+# Row counts and ids are at most this, so that their sums fit int64.
+LARGEST_COUNT = 2**62
 
 # More threads than any machine has.
 MOST_THREADS = 8192
 
-# The record types of the arrays. A file written with others is refused, not misread.
+# The record types of the arrays. A file written with other types is rejected instead of misread.
 LAYOUT = {
     name: [list(field) for field in np.dtype(getattr(layout, name)).descr] for name in ("CUT", "LEAF", "DUE", "STATE")
 }
 
 
 class ModelFileError(ValueError):
-    """A file is not a model file, or is damaged, or was written by a version that cannot be read."""
+    """Raised for files that are not model files, are damaged or inconsistent, or have an unsupported format."""
+
+
+def expect(condition: Any, message: str) -> None:
+    """Raise a `ModelFileError` with this message unless the condition holds."""
+    if not condition:
+        raise ModelFileError(message)
+
+
+def check_int(value: Any, name: str, least: int = 0, most: int = LARGEST_COUNT) -> int:
+    """Return ``value`` if it is an integer within bounds."""
+    if type(value) is not int or not least <= value <= most:
+        raise ModelFileError(f"{name} is {str(value)[:50]}; expected an integer from {least} to {most}")
+    return value
+
+
+def check_number(value: Any, name: str, least: float) -> float:
+    """Return the decoded ``value`` if it is a number of at least ``least``, possibly infinite."""
+    value = decode(value)
+    expect(type(value) in (int, float) and value >= least, f"{name} is {str(value)[:50]}; expected at least {least}")
+    return float(value)
+
+
+def get_entry(header: dict[str, Any], name: str, kind: Any) -> Any:
+    """Return an entry of the header, which must be of this type."""
+    expect(name in header, f"the header lacks {name!r}")
+    expect(isinstance(header[name], kind), f"{name} in the header is of type {type(header[name]).__name__}")
+    return header[name]
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -45,7 +83,7 @@ class ModelFileError(ValueError):
 
 
 def encode(value: Any, name: str) -> Any:
-    """A value as JSON that `decode` turns back into the same value, or an error that calls it ``name``."""
+    """Return a value as JSON that `decode` turns back into the same value; errors call it ``name``."""
     if isinstance(value, np.generic) and value.dtype.kind in "biuf" and value.dtype.itemsize <= 8:
         value = value.item()
     if value is None or isinstance(value, bool | str | int):
@@ -53,9 +91,9 @@ def encode(value: Any, name: str) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else {"float": repr(value)}
     if isinstance(value, tuple):
-        return {"tuple": [encode(part, name) for part in value]}
+        return {"tuple": [encode(element, name) for element in value]}
     if isinstance(value, list):
-        return [encode(part, name) for part in value]
+        return [encode(element, name) for element in value]
     if isinstance(value, np.ndarray):
         return encode_array(value, name)
     if isinstance(value, np.random.RandomState):
@@ -64,18 +102,23 @@ def encode(value: Any, name: str) -> Any:
             return {"RandomState": encode([state[0], int(state[1]), int(state[2]), float(state[3])], name)}
     if callable(value):
         raise ValueError(
-            f"{name} is a function, which a model file cannot hold: give a number or a name instead, or pickle the forest"
+            f"{name} is a function, which a model file cannot hold; use a number or a name instead, or pickle the forest"
         )
     raise ValueError(f"{name} is of type {type(value).__name__}, which a model file cannot hold")
 
 
 def encode_array(array: np.ndarray, name: str) -> dict[str, Any]:
+    """Return an array of numbers, booleans or strings as JSON."""
     kind = array.dtype.kind
     entries = array.ravel().tolist()
     plain = kind in "biuU" or (kind == "f" and array.dtype.itemsize <= 8)
     if not plain and not (kind == "O" and all(type(entry) is str for entry in entries)):
         raise ValueError(
-            f"{name} is an array of {array.dtype}, which a model file cannot hold: numbers, booleans and strings are expected"
+            f"{name} is an array of {array.dtype}, which a model file cannot hold; expected numbers, booleans or strings"
+        )
+    if kind == "U" and array.nbytes > LARGEST_TEXT_ARRAY:
+        raise ValueError(
+            f"{name} takes {array.nbytes:,} bytes, at most {LARGEST_TEXT_ARRAY:,} can be held; use an array of objects"
         )
     if kind == "f":
         entries = [encode(entry, name) for entry in entries]
@@ -83,49 +126,43 @@ def encode_array(array: np.ndarray, name: str) -> dict[str, Any]:
 
 
 def decode(value: Any) -> Any:
-    """What `encode` was given."""
+    """Return the value that `encode` was given."""
     if isinstance(value, list):
-        return [decode(part) for part in value]
+        return [decode(element) for element in value]
     if not isinstance(value, dict):
         return value
     if value.keys() == {"float"}:
         return float(value["float"])
     if value.keys() == {"tuple"}:
-        return tuple(decode(part) for part in value["tuple"])
+        return tuple(decode(element) for element in value["tuple"])
     if value.keys() == {"array", "dtype", "shape"}:
         return decode_array(value)
     if value.keys() == {"RandomState"}:
-        key, place, *gauss = decode(value["RandomState"])
-        whole(place, "the place in a random state", 0, len(key))  # numpy would read there unchecked
+        key, position, *gauss = decode(value["RandomState"])
+        check_int(position, "the position of a random state", 0, len(key))  # numpy would read there unchecked
         random = np.random.RandomState()
-        random.set_state(("MT19937", key, place, *gauss))
+        random.set_state(("MT19937", key, position, *gauss))
         return random
     raise ModelFileError(f"the header has an entry of unknown kind: {', '.join(map(repr, value))[:200]}")
 
 
 def decode_array(value: dict[str, Any]) -> np.ndarray:
+    """Return the array that `encode_array` was given."""
     entries, shape = decode(value["array"]), value["shape"]
-    expect(isinstance(entries, list) and isinstance(value["dtype"], str), "an array in the header is not one")
+    expect(isinstance(entries, list) and isinstance(value["dtype"], str), "an array in the header is malformed")
     dtype = np.dtype(object if value["dtype"] == "object" else value["dtype"])
     size = dtype.itemsize if dtype.kind == "U" else 0
     longest = max((len(entry) for entry in entries if isinstance(entry, str)), default=0)
-    expect(dtype.kind in "biufUO" and size <= 4 * max(longest, 1), f"the header has an array of type {dtype}")
+    small = size <= 4 * max(longest, 1) and size * len(entries) <= LARGEST_TEXT_ARRAY
+    expect(dtype.kind in "biufUO" and small, f"the header has an array of {len(entries)} times {dtype}")
     kinds: Any = {"b": bool, "i": int, "u": int, "f": (int, float), "U": str, "O": str}[dtype.kind]
     expect(all(isinstance(entry, kinds) for entry in entries), f"an array in the header is not of its type {dtype}")
-    return np.array(entries, dtype=dtype).reshape([whole(n, "a shape in the header") for n in shape])
+    return np.array(entries, dtype=dtype).reshape([check_int(n, "a shape in the header") for n in shape])
 
 
-def expect(holds: Any, message: str) -> None:
-    """A `ModelFileError` with this message unless something holds."""
-    if not holds:
-        raise ModelFileError(message)
-
-
-def whole(value: Any, name: str, least: int = 0, most: int = MANY) -> int:
-    """``value``, if it is a whole number within bounds."""
-    if type(value) is not int or not least <= value <= most:
-        raise ModelFileError(f"{name} is {str(value)[:50]}, a whole number from {least} to {most} is expected")
-    return value
+def find_estimator(name: str) -> Any:
+    """Return the class that a file may name."""
+    return getattr(importlib.import_module(ESTIMATORS[name]), name)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -133,9 +170,9 @@ def whole(value: Any, name: str, least: int = 0, most: int = MANY) -> int:
 
 
 def describe(estimator: BSPForest, extra: dict[str, Any] | None) -> dict[str, Any]:
-    """The header of a fitted estimator, without what concerns the arrays."""
+    """Return the header of a fitted estimator, without the sizes of its arrays."""
     name = type(estimator).__name__
-    if ESTIMATORS.get(name) is not type(estimator):
+    if name not in ESTIMATORS or type(estimator) is not find_estimator(name):
         raise TypeError(f"a model file holds a {' or a '.join(ESTIMATORS)}, not a {type(estimator).__qualname__}")
     if extra is not None and not isinstance(extra, dict):
         raise TypeError(f"extra must be a dict, got {type(extra).__name__}")
@@ -144,8 +181,8 @@ def describe(estimator: BSPForest, extra: dict[str, Any] | None) -> dict[str, An
     names = getattr(estimator, "feature_names_in_", None)
     classes = getattr(estimator, "classes_", None)
     return {
-        "bspforest": _version(),
-        "versions": _versions(),
+        "bspforest": __version__,
+        "versions": _find_versions(),
         "saved": datetime.now(UTC).isoformat(timespec="seconds"),
         "estimator": name,
         "parameters": {key: encode(value, key) for key, value in parameters.items()},
@@ -165,7 +202,7 @@ def _describe_forest(forest: OnlineForest) -> dict[str, Any]:
     elif isinstance(budget, ConstantBudget):
         budget_of = {"constant": encode(budget.value, "budget")}
     else:
-        budget_of = encode(getattr(budget, "budget", budget), "budget")  # says that it is a function
+        budget_of = encode(getattr(budget, "budget", budget), "budget")  # raises: a function cannot be saved
     arrays = forest.trees.arrays
     return {
         "n_trees": forest.trees.n_trees,
@@ -185,46 +222,57 @@ def _describe_forest(forest: OnlineForest) -> dict[str, Any]:
     }
 
 
-def _version() -> str:
-    from .. import __version__
-
-    return __version__
-
-
-def _versions() -> dict[str, str]:
-    import numba
-    import sklearn
-
-    return {
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "numba": numba.__version__,
-        "scikit-learn": sklearn.__version__,
-    }
+@functools.cache
+def _find_versions() -> dict[str, str]:
+    """Return the versions of Python and the packages that matter, for a reader of the header."""
+    versions = {"python": platform.python_version()}
+    for package in ("numpy", "numba", "scikit-learn"):
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:  # installed without its metadata
+            versions[package] = "unknown"
+    return versions
 
 
 def dump(header: dict[str, Any]) -> bytes:
-    """The header as bytes, a multiple of 8 of them."""
+    """Return the header as bytes, padded to a multiple of 8."""
     try:
         text = json.dumps(header, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"extra must be a dict that JSON can hold: {error}") from error
     if json.loads(text)["extra"] != header["extra"]:
-        raise ValueError("extra must be a dict that JSON gives back unchanged: keys are strings, sequences are lists")
+        raise ValueError("extra must be a dict that JSON restores unchanged: keys are strings, sequences are lists")
     data = text.encode("ascii")
     if len(data) > LARGEST_HEADER:
         raise ValueError(
             f"feature names, classes and extra are {len(data):,} bytes, at most {LARGEST_HEADER:,} can be held"
         )
+    if (cost := estimate_memory(data)) > MOST_MEMORY:
+        raise ValueError(
+            f"feature names, classes and extra would take {cost:,} bytes of memory to read, at most {MOST_MEMORY:,} are allowed"
+        )
     return data + b" " * (-len(data) % 8)
+
+
+def estimate_memory(data: bytes | bytearray) -> int:
+    """Return an upper bound of the memory that parsing some JSON takes, from the number of values in it.
+
+    The sizes are those of CPython's objects, measured with tracemalloc: see `test_header.py`. Text with escapes may need
+    four bytes per character, twice.
+    """
+    text = 7.5 if b"\\u" in data else 2.1
+    counts = {b"[": 96, b"{": 224, b":": 48, b",": 36, b'"': 28}
+    return int(text * len(data)) + sum(size * data.count(character) for character, size in counts.items())
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Reading
 
 
-def parse(data: bytes) -> dict[str, Any]:
-    """The header of a file as a dict; only that it is one is checked."""
+def parse(data: bytearray) -> dict[str, Any]:
+    """Return the header of a file as a dict. Check that it is one and takes little memory, and nothing else."""
+    cost = estimate_memory(data)
+    expect(cost <= MOST_MEMORY, f"the header would take {cost:,} bytes of memory")
 
     def refuse(name: str) -> None:
         raise ValueError(f"{name} is not JSON")
@@ -237,95 +285,85 @@ def parse(data: bytes) -> dict[str, Any]:
     return header
 
 
-def entry(header: dict[str, Any], name: str, kind: Any) -> Any:
-    """An entry of the header, of this type."""
-    expect(name in header, f"the header lacks {name!r}")
-    expect(isinstance(header[name], kind), f"{name} in the header is a {type(header[name]).__name__}")
-    return header[name]
+def make_estimator(header: dict[str, Any]) -> AnyForest:
+    """Return the estimator that a header describes, its forest still without trees.
 
-
-def make_estimator(header: dict[str, Any]) -> BSPForest:
-    """The estimator that a header describes, its forest still without trees. The file is known to be as large as
-    ``n_features`` asks for.
+    The caller has checked that the file is large enough for ``n_features``.
     """
     try:
         return _make_estimator(header)
     except ModelFileError:
         raise
     except (TypeError, ValueError, OverflowError, IndexError, KeyError, RecursionError) as error:
-        raise ModelFileError(f"the header describes no forest: {type(error).__name__}: {str(error)[:500]}") from error
+        raise ModelFileError(
+            f"the header does not describe a forest: {type(error).__name__}: {str(error)[:500]}"
+        ) from error
 
 
-def _make_estimator(header: dict[str, Any]) -> BSPForest:
-    expect(entry(header, "layout", dict) == LAYOUT, "the trees are laid out as another version of bspforest does it")
-    name = entry(header, "estimator", str)
-    expect(name in ESTIMATORS, f"the estimator is {name[:50]!r}, one of {', '.join(ESTIMATORS)} is expected")
-    parameters = {key: decode(value) for key, value in entry(header, "parameters", dict).items()}
-    estimator = ESTIMATORS[name](**parameters)
-    shape = entry(header, "forest", dict)
+def _make_estimator(header: dict[str, Any]) -> AnyForest:
+    layout_matches = get_entry(header, "layout", dict) == LAYOUT
+    expect(layout_matches, "the trees have the memory layout of another version of bspforest")
+    name = get_entry(header, "estimator", str)
+    expect(name in ESTIMATORS, f"the estimator is {name[:50]!r}; expected one of {', '.join(ESTIMATORS)}")
+    parameters = {key: decode(value) for key, value in get_entry(header, "parameters", dict).items()}
+    estimator = find_estimator(name)(**parameters)
+    shape = get_entry(header, "forest", dict)
     estimator.n_features_in_ = d = shape["n_features"]
     estimator._check_parameters()
     expect(not callable(estimator.budget), "budget is a function")
     if estimator.n_jobs is not None:
-        expect(whole(estimator.n_jobs, "n_jobs", -MOST_THREADS, MOST_THREADS) != 0, "n_jobs is 0")
-    n_classes = whole(shape.get("n_classes"), "n_classes")
+        expect(check_int(estimator.n_jobs, "n_jobs", -MOST_THREADS, MOST_THREADS) != 0, "n_jobs is 0")
+    n_classes = check_int(shape.get("n_classes"), "n_classes")
     names, classes = header.get("feature_names"), header.get("classes")
     if names is not None:
-        estimator.feature_names_in_ = _labels(names, "feature_names", d)
+        estimator.feature_names_in_ = _decode_labels(names, "feature_names", d)
         expect(estimator.feature_names_in_.dtype == object, "feature names are not strings")
-    expect((classes is not None) == isinstance(estimator, BSPForestClassifier), "classes are for classifiers only")
+    expect((classes is not None) == (name == "BSPForestClassifier"), "classes are for classifiers only")
     expect((classes is not None) == (n_classes > 0), f"there are {n_classes} classes in the trees of a {name}")
-    if isinstance(estimator, BSPForestClassifier):
-        estimator.classes_ = _labels(classes, "classes", n_classes)
-        expect(len(set(estimator.classes_.tolist())) == n_classes, "two classes are the same")
-        expect((estimator.classes_[:-1] < estimator.classes_[1:]).all(), "classes are not in order")
+    if classes is not None:
+        estimator.classes_ = _decode_labels(classes, "classes", n_classes)
+        in_order = (estimator.classes_[:-1] < estimator.classes_[1:]).all()
+        expect(in_order, "classes are not in order, or two are the same")
     estimator._forest = _make_forest(shape)
     return estimator
 
 
-def _labels(value: Any, name: str, n: int) -> np.ndarray:
+def _decode_labels(value: Any, name: str, n: int) -> np.ndarray:
     expect(isinstance(value, dict), f"{name} in the header is not an array")
     array = decode(value)
     expect(isinstance(array, np.ndarray) and array.shape == (n,), f"{name} in the header is not an array of {n}")
     return array
 
 
-def number(value: Any, name: str, least: float) -> float:
-    """``value``, if it is a number of at least ``least`` (infinity included)."""
-    value = decode(value)
-    expect(type(value) in (int, float) and value >= least, f"{name} is {str(value)[:50]}, at least {least} is expected")
-    return float(value)
+def _make_budget(header: dict[str, Any], d: int) -> MinimaxBudget | ConstantBudget:
+    budget_of = get_entry(header, "budget_of", dict)
+    expect(len(budget_of) == 1 and budget_of.keys() <= {"minimax", "constant"}, "the kind of budget is unknown")
+    if "constant" in budget_of:
+        return ConstantBudget(check_number(budget_of["constant"], "budget", 0.0))
+    scale = check_number(budget_of["minimax"], "budget_scale", 0.0)
+    expect(0 < scale < math.inf, f"budget_scale is {scale}; expected a positive number")
+    return MinimaxBudget(d, scale)
 
 
 def _make_forest(header: dict[str, Any]) -> OnlineForest:
     d = header["n_features"]
-    budget_of = entry(header, "budget_of", dict)
-    expect(len(budget_of) == 1 and budget_of.keys() <= {"minimax", "constant"}, "the kind of budget is unknown")
-    scaling, window = entry(header, "scaling", (str, type(None))), header.get("window")
+    scaling, window = get_entry(header, "scaling", (str, type(None))), header.get("window")
     expect(scaling in (None, "minmax", "range"), f"scaling is {str(scaling)[:50]!r}")
-    cuts = entry(header, "cuts", str)
-    expect(cuts in FAMILIES, f"cuts is {cuts[:50]!r}, one of {', '.join(FAMILIES)} is expected")
-    if "minimax" in budget_of:
-        scale = number(budget_of["minimax"], "budget_scale", 0.0)
-        expect(0 < scale < math.inf, f"budget_scale is {scale}, a positive number is expected")
-    budget: MinimaxBudget | ConstantBudget
-    if "minimax" in budget_of:
-        budget = MinimaxBudget(d, scale)
-    else:
-        budget = ConstantBudget(number(budget_of["constant"], "budget", 0.0))
+    cuts = get_entry(header, "cuts", str)
+    expect(cuts in FAMILIES, f"cuts is {cuts[:50]!r}; expected one of {', '.join(FAMILIES)}")
     config = ForestConfig(
         n_trees=1,
         n_features=d,
         n_classes=header["n_classes"],
         cuts=cuts,
-        budget=budget,
-        min_samples_split=whole(header.get("min_samples_split"), "min_samples_split", 2, 2**31 - 1),
-        redraw=entry(header, "redraw", bool),
+        budget=_make_budget(header, d),
+        min_samples_split=check_int(header.get("min_samples_split"), "min_samples_split", 2, 2**31 - 1),
+        redraw=get_entry(header, "redraw", bool),
         scaling=scaling if scaling != "range" else None,
-        window=None if window is None else whole(window, "window", 1, 2**63 - 1),
+        window=None if window is None else check_int(window, "window", 1, 2**63 - 1),
     )
     forest = OnlineForest(config, np.random.SeedSequence(0))
-    forest.budget = number(header.get("budget"), "budget", 0.0)
-    forest.held_at_scaling = whole(header.get("held_at_scaling"), "held_at_scaling")
-    forest.learned_since = whole(header.get("learned_since"), "learned_since")
+    forest.budget = check_number(header.get("budget"), "budget", 0.0)
+    forest.held_at_scaling = check_int(header.get("held_at_scaling"), "held_at_scaling")
+    forest.learned_since = check_int(header.get("learned_since"), "learned_since")
     return forest

@@ -1,11 +1,12 @@
-"""Reading model files: nothing in them is believed before it is checked."""
+"""Read model files. Everything in them is checked before it is used."""
 
 from __future__ import annotations
 
 import os
-import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import joblib
 import numpy as np
@@ -14,19 +15,104 @@ from ..engine import arrays as layout
 from ..engine.forest import OnlineForest
 from ..engine.kernels.checksum import checksum
 from ..engine.parallel import run_parts
+from ..engine.rows import RowTable
 from ..engine.scaling import spread
-from ..estimators.base import BSPForest
-from .atomic_file import READS_IN_THREADS, read_ahead, read_all
-from .header import LARGEST_HEADER, entry, expect, make_estimator, parse, whole
-from .validation import TreeCheck
-from .writer import COMMON, FORMAT, MAGIC, PER_TREE, PREAMBLE, only_little_endian
+from .atomic_file import (
+    READS_IN_THREADS,
+    NotARegularFileError,
+    count_data_bytes,
+    open_regular,
+    read_ahead,
+    read_all,
+)
+from .header import LARGEST_HEADER, ModelFileError, check_int, expect, get_entry, make_estimator, parse
+from .validation import FullCheck, TreeChecker
+from .writer import COMMON, FORMAT, MAGIC, PER_TREE, PREAMBLE, check_byte_order
 
-# Trees of one forest are alike. A file that asks for many times its own size in memory is not one of ours.
-MOST_SPREAD, ALWAYS_FINE = 64, 2**28
+if TYPE_CHECKING:
+    from .header import AnyForest
+
+# The arrays of all trees are as large as those of the largest tree. Trees of one forest are alike, so a file that needs
+# many times its own size in memory was not written by `save`.
+MOST_SPREAD, ALWAYS_FINE = 16, 2**25
+
+# Bytes that may be missing on disk: holes of a sparse file, which take memory when they are read.
+MOST_HOLES = 2**24
+
+
+def load(path: str | os.PathLike[str], *, check: bool | Literal["fully"] = True) -> AnyForest:
+    """Load a forest from a file, bit for bit as it was saved. It learns on as the saved one would have.
+
+    Files from untrusted sources are safe to load, and the loaded forest is safe to use. The check has two steps: what
+    prediction relies on (sizes, nodes, rows, label statistics) is checked when the file is loaded; what only learning and
+    forgetting rely on (every point on its side of the cuts) takes longer and is checked before the first of them. Errors
+    are raised before anything is changed.
+
+    Parameters
+    ----------
+    path : path-like
+    check : bool or "fully", default=True
+        "fully" does both steps at once. False checks sizes and checksums but not that the trees are valid. That detects
+        damage, so it is enough for files that you have written yourself; a forged file could crash the process.
+
+    Returns
+    -------
+    BSPForestClassifier or BSPForestRegressor
+
+    Raises
+    ------
+    ModelFileError
+        A ValueError: the file is not a model file, is damaged, or is not consistent. The first `partial_fit` or `forget`
+        may raise it too.
+    """
+    return load_with_extra(path, check=check)[0]
+
+
+def load_with_extra(
+    path: str | os.PathLike[str], *, check: bool | Literal["fully"] = True
+) -> tuple[AnyForest, dict[str, Any] | None]:
+    """Load a forest as `load` does, together with the ``extra`` that was saved with it."""
+    if not isinstance(check, bool) and check != "fully":
+        raise ValueError(f"check must be True, False or 'fully', got {check!r}")
+    with _open_model(path) as fd:
+        front = read_front(fd)
+        estimator = Reader(fd, front, check=check).read()
+        if check is True:
+            estimator._forest.verify = FullCheck(os.fspath(path))
+        return estimator, front.header["extra"]
+
+
+def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the header of a model file: parameters, versions, row counts and ``extra``. Do not read the forest.
+
+    The header's checksum and the size of the file are checked, and nothing else.
+    """
+    with _open_model(path) as fd:
+        return read_front(fd).header
+
+
+@contextmanager
+def _open_model(path: str | os.PathLike[str]) -> Iterator[int]:
+    """Open a file for reading; name it in all errors of the block."""
+    name = os.fspath(path)
+    try:
+        fd = open_regular(name)
+    except NotARegularFileError as error:
+        raise ModelFileError(f"{name}: {error.strerror}") from None
+    try:
+        yield fd
+    except ModelFileError as error:
+        raise ModelFileError(f"{name}: {error}") from None
+    except EOFError:
+        raise ModelFileError(f"{name}: the file became shorter while it was read") from None
+    except MemoryError as error:
+        raise ModelFileError(f"{name}: there is not enough memory to load it") from error
+    finally:
+        os.close(fd)
 
 
 class Front(NamedTuple):
-    """What stands before the blocks."""
+    """What precedes the blocks of a file."""
 
     header: dict[str, Any]
     n_blocks: int
@@ -37,9 +123,8 @@ class Front(NamedTuple):
 
 def read_front(fd: int) -> Front:
     """Read the preamble and the header."""
-    only_little_endian()
+    check_byte_order()
     status = os.fstat(fd)
-    expect(stat.S_ISREG(status.st_mode), "not a regular file")
     data = bytearray(PREAMBLE.size)
     expect(status.st_size >= len(data), f"too short to be a bspforest model file: {status.st_size} bytes")
     read_all(fd, data, 0)
@@ -48,42 +133,38 @@ def read_front(fd: int) -> Front:
     expect(number == FORMAT, f"the file has format {number}; this version of bspforest reads format {FORMAT}")
     data[-8:] = bytes(8)
     expect(checksum(np.frombuffer(data, np.uint32)) == own_sum, "the preamble is damaged: its checksum is wrong")
-    expect(size == status.st_size, f"the file has {status.st_size:,} bytes, {size:,} are expected: truncated?")
+    expect(size == status.st_size, f"the file has {status.st_size:,} bytes instead of {size:,}; was it truncated?")
+    holes = size - count_data_bytes(fd, size - MOST_HOLES)
+    expect(
+        holes <= MOST_HOLES, f"{holes:,} of its {size:,} bytes are holes; copy it with `cp --sparse=never` to load it"
+    )
     expect(header_size <= LARGEST_HEADER and header_size % 8 == 0, f"the header would have {header_size:,} bytes")
     table_at = PREAMBLE.size + header_size
     expect(table_at + 8 * n_blocks <= size, f"{n_blocks:,} blocks do not fit the file")
     text = bytearray(header_size)
     read_all(fd, text, PREAMBLE.size)
     expect(checksum(np.frombuffer(text, np.uint32)) == header_sum, "the header is damaged: its checksum is wrong")
-    header = parse(bytes(text))
-    entry(header, "extra", (dict, type(None)))
+    header = parse(text)
+    get_entry(header, "extra", (dict, type(None)))
     return Front(header, n_blocks, table_at, table_sum, size)
 
 
 class Reader:
-    """Reads the blocks of one file, and checks what is in them; ``check``: also that the trees are trees.
+    """Reads the blocks of one file and checks them as `load` promises."""
 
-    ``fully``: also what only learning and forgetting rely on.
-    """
-
-    def __init__(self, fd: int, front: Front, *, check: bool, fully: bool) -> None:
-        self.fd, self.front, self.check, self.fully = fd, front, check, fully
-        self.offset = front.table_at
-        self.shape = entry(front.header, "forest", dict)
+    def __init__(self, fd: int, front: Front, *, check: bool | Literal["fully"]) -> None:
+        self.fd, self.front, self.check = fd, front, check
+        self.shape = get_entry(front.header, "forest", dict)
         self.checksums = np.empty(front.n_blocks, np.uint64)
-        self.offset = read_all(fd, self.checksums, self.offset)
+        self.offset = read_all(fd, self.checksums, front.table_at)
         expect(checksum(self.checksums) == front.table_sum, "the table of checksums is damaged")
 
-    def count(self, name: str, least: int = 0) -> int:
-        return whole(self.shape.get(name), name, least, 2**31 - 1)
-
-    def read(self) -> BSPForest:
-        """The estimator, checked."""
-        n_trees, d = self.count("n_trees", 1), self.count("n_features", 1)
-        n_slots, n_ids, n_free = self.count("n_slots"), self.count("n_ids"), self.count("n_free")
-        expect(
-            self.front.n_blocks == len(COMMON) + n_trees, f"there are {self.front.n_blocks} blocks for {n_trees} trees"
-        )
+    def read(self) -> AnyForest:
+        """Return the estimator, checked."""
+        n_trees, d = self._get_count("n_trees", 1), self._get_count("n_features", 1)
+        n_slots, n_ids, n_free = self._get_count("n_slots"), self._get_count("n_ids"), self._get_count("n_free")
+        n_blocks = self.front.n_blocks
+        expect(n_blocks == len(COMMON) + n_trees, f"there are {n_blocks} blocks for {n_trees} trees")
         wanted: dict[str, tuple[tuple[int, ...], Any]] = {
             "state": ((n_trees,), layout.STATE),
             "ids": ((n_ids,), np.int32),
@@ -92,21 +173,20 @@ class Reader:
             "labels": ((n_slots, 2), np.float64),
             "range": ((2, d), np.float64),
         }
-        bytes_of = {
-            name: int(np.prod(shape, dtype=object)) * np.dtype(kind).itemsize for name, (shape, kind) in wanted.items()
-        }
-        expect(
-            self.offset + sum(bytes_of.values()) <= self.front.size, "the file is too short for the sizes in its header"
-        )
+        needed = sum(count_bytes(shape, np.dtype(kind)) for shape, kind in wanted.values())
+        expect(self.offset + needed <= self.front.size, "the file is too short for the sizes in its header")
         estimator = make_estimator(self.front.header)
         common = {name: self._read_common(k, *wanted[name]) for k, name in enumerate(COMMON)}
         forest = estimator._forest
         self._set_table(forest, common["ids"], common["free"], n_slots)
         self._set_scaling(forest, common["range"])
-        self._check_rows(common["rows"], common["labels"], forest.trees.arrays.n_classes)
+        check_rows(common["rows"], common["labels"], forest.trees.arrays.n_classes)
         forest.trees.arrays = self._allocate(forest, common, n_slots)
         self._read_trees(forest, n_slots)
         return estimator
+
+    def _get_count(self, name: str, least: int = 0) -> int:
+        return check_int(self.shape.get(name), name, least, 2**31 - 1)
 
     def _read_common(self, k: int, shape: tuple[int, ...], kind: Any) -> np.ndarray:
         array = layout.empty(shape, kind)
@@ -115,33 +195,26 @@ class Reader:
         return array
 
     def _set_table(self, forest: OnlineForest, ids: np.ndarray, free: np.ndarray, n_slots: int) -> None:
-        """Which rows are held, and where."""
+        """Set which rows are held, and in which slots."""
         held = ids[ids >= 0]
         slots = np.concatenate([held, free])
-        expect(len(slots) == n_slots, f"{len(held)} rows are held and {len(free)} places free, but there are {n_slots}")
+        expect(len(slots) == n_slots, f"{len(held)} rows are held and {len(free)} slots free, but there are {n_slots}")
         inside = ids.min(initial=0) >= -1 and slots.min(initial=0) >= 0 and slots.max(initial=-1) < n_slots
-        expect(inside, "a row is held in a place that does not exist")
-        expect((np.bincount(slots, minlength=n_slots) == 1).all(), "two rows are held in one place")
+        expect(inside, "a row is held in a slot that does not exist")
+        expect((np.bincount(slots, minlength=n_slots) == 1).all(), "two rows are held in the same slot")
         expect(len(ids) == 0 or ids[0] >= 0, "the oldest row is not held")
-        expect(self.count("n_held") == len(held), f"{len(held)} rows are held, not {self.shape['n_held']}")
+        expect(self._get_count("n_held") == len(held), f"{len(held)} rows are held, not {self.shape['n_held']}")
         expect(
             forest.config.window is None or len(held) <= forest.config.window,
-            f"{len(held)} rows are more than the window",
+            f"{len(held)} held rows exceed the window",
         )
-        table = forest.rows
-        table.n_seen = whole(self.shape.get("n_seen"), "n_seen", len(ids))
-        table.n_held = len(held)
-        table._first = table.n_seen - len(ids)
-        table._slots = layout.resize_rows(ids, max(16, len(ids)))
-        table._free = free.tolist()
-        table.n_slots = n_slots
+        forest.rows = RowTable.restore(check_int(self.shape.get("n_seen"), "n_seen", len(ids)), ids, free)
 
     def _set_scaling(self, forest: OnlineForest, low_high: np.ndarray) -> None:
         low, high = low_high
         with np.errstate(over="ignore", invalid="ignore"):
-            expect(
-                np.isfinite(low_high).all() and np.isfinite(high - low).all(), "the range of a feature is not finite"
-            )
+            finite = np.isfinite(low_high).all() and np.isfinite(high - low).all()
+        expect(finite, "the range of a feature is not finite")
         expect((low <= high).all(), "the range of a feature is upside down")
         if self.shape["scaling"] == "range":
             expect((low < high).all(), "the range of a feature is empty")
@@ -151,20 +224,8 @@ class Reader:
         if self.shape["scaling"] is not None:
             forest.trees.arrays.scaling[:] = spread(low, high)
 
-    def _check_rows(self, rows: np.ndarray, labels: np.ndarray, n_classes: int) -> None:
-        expect(np.isfinite(rows).all(), "a row has a number that is not finite")
-        expect(
-            np.isfinite(labels).all() and (labels[:, 1] >= 0).all(),
-            "a label or weight is not finite, or a weight negative",
-        )
-        if n_classes:
-            y = labels[:, 0]
-            expect(
-                (y >= 0).all() and (y < n_classes).all() and (y == np.floor(y)).all(), "a label is none of the classes"
-            )
-
     def _allocate(self, forest: OnlineForest, common: dict[str, np.ndarray], n_slots: int) -> layout.ForestArrays:
-        """Arrays with room for what the trees use, to be filled."""
+        """Allocate arrays for the trees, to be filled."""
         state, old = common["state"], forest.trees.arrays
         expect(min(state[key].min() for key in ("n_cuts", "n_leaves", "n_due")) >= 0, "a tree has a negative size")
         n_trees = len(state)
@@ -176,7 +237,7 @@ class Reader:
             array = getattr(old, name)
             used = n_slots if key is None else int(state[key].max())
             shapes[name] = (n_trees, max(least[name], used), *array.shape[2:])
-            total += int(np.prod(shapes[name], dtype=object)) * array.itemsize
+            total += count_bytes(shapes[name], array.dtype)
         expect(
             total <= MOST_SPREAD * self.front.size + ALWAYS_FINE,
             f"the trees would take {total:,} bytes of memory, far more than the {self.front.size:,} of the file",
@@ -186,30 +247,52 @@ class Reader:
         return old._replace(state=state, **arrays, **held)
 
     def _read_trees(self, forest: OnlineForest, n_slots: int) -> None:
-        """Read all trees, in threads, and check them."""
+        """Read and check all trees, in threads."""
         arrays = forest.trees.arrays
-        sizes = np.zeros(forest.trees.n_trees, dtype=object)  # whole numbers of any size
-        for name, key in PER_TREE.items():
-            one = getattr(arrays, name)[0, :1].nbytes
-            sizes += one * (n_slots if key is None else arrays.state[key].astype(object))
-        starts = self.offset + np.concatenate([[0], np.cumsum(sizes)])
-        expect(starts[-1] == self.front.size, "the sizes of the trees do not add up to that of the file")
+        starts = self._find_starts(arrays, n_slots)
+        checker, fully = TreeChecker(forest) if self.check else None, self.check == "fully"
 
         def read(first: int, last: int) -> None:
-            check = TreeCheck(forest) if self.check else None
+            scratch = checker.make_scratch() if checker else None
             for m in range(first, last):
                 parts = []
-                offset = int(starts[m])
+                offset = starts[m]
                 for name, key in PER_TREE.items():
                     part = getattr(arrays, name)[m, : n_slots if key is None else arrays.state[m][key]]
                     offset = read_all(self.fd, part.reshape(-1).view(np.uint8), offset)
                     parts.append(part)
-                if m + 1 < last:  # while this tree is checked
-                    read_ahead(self.fd, offset, int(starts[m + 2] - starts[m + 1]))
-                expect(
-                    checksum(*parts) == self.checksums[len(COMMON) + m], f"tree {m} is damaged: its checksum is wrong"
-                )
-                if check is not None:
-                    check.check(m, fully=self.fully)
+                if m + 1 < last:  # fetched while this tree is checked
+                    read_ahead(self.fd, offset, starts[m + 2] - starts[m + 1])
+                intact = checksum(*parts) == self.checksums[len(COMMON) + m]
+                expect(intact, f"tree {m} is damaged: its checksum is wrong")
+                if checker and scratch:
+                    checker.check(m, scratch, fully=fully)
 
-        run_parts(read, forest.trees.n_trees, joblib.cpu_count() if READS_IN_THREADS else 1, self.front.size)
+        n_threads = checker.count_threads(fully=fully) if checker else joblib.cpu_count()
+        run_parts(read, forest.trees.n_trees, n_threads if READS_IN_THREADS else 1, self.front.size)
+
+    def _find_starts(self, arrays: layout.ForestArrays, n_slots: int) -> list[int]:
+        """Return where the block of each tree starts, and where the last one ends: at the end of the file."""
+        sizes = np.zeros(len(arrays.state), dtype=object)  # integers of any size
+        for name, key in PER_TREE.items():
+            one = getattr(arrays, name)[0, :1].nbytes
+            sizes += one * (n_slots if key is None else arrays.state[key].astype(object))
+        starts = [self.offset, *(self.offset + np.cumsum(sizes)).tolist()]
+        expect(starts[-1] == self.front.size, "the sizes of the trees do not add up to the size of the file")
+        return starts
+
+
+def count_bytes(shape: tuple[int, ...], dtype: np.dtype) -> int:
+    """Return the size of an array, as an integer that does not overflow."""
+    return int(np.prod(shape, dtype=object)) * dtype.itemsize
+
+
+def check_rows(rows: np.ndarray, labels: np.ndarray, n_classes: int) -> None:
+    """Check that rows are finite, weights not negative, and labels of the known classes."""
+    expect(np.isfinite(rows).all(), "a row has a value that is not finite")
+    finite = np.isfinite(labels).all() and (labels[:, 1] >= 0).all()
+    expect(finite, "a label or weight is not finite, or a weight is negative")
+    if n_classes:
+        y = labels[:, 0]
+        known = (y >= 0).all() and (y < n_classes).all() and (y == np.floor(y)).all()
+        expect(known, "a label is none of the classes")

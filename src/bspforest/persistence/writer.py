@@ -1,31 +1,40 @@
-"""Writing model files: what they consist of (see `bspforest.persistence`) and how it is taken from a forest."""
+"""Write model files: the file format, and what of a forest goes into it."""
 
 from __future__ import annotations
 
+import os
 import struct
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..engine.forest import OnlineForest
-from ..engine.kernels.checksum import checksum
-from ..engine.kernels.wipe import scrub_trees
-from ..estimators.base import BSPForest
-from .atomic_file import replacing, write_all
+from ..engine.kernels.checksum import ChunkedChecksum, checksum
+from ..engine.kernels.wipe import wipe_trees
+from ..engine.locking import lock_of
+from .atomic_file import FileIdentity, replacing, write_all
+from .file_lock import ModelLock, check_unchanged, hold
 from .header import describe, dump
 
-FORMAT = 1
-MAGIC = b"\x89bspf\r\n\x1a"  # as PNG's: a transfer that mends line ends, or drops the eighth bit, shows
+if TYPE_CHECKING:
+    from ..estimators.base import BSPForest
 
-# Magic, format, bytes of the header, blocks, bytes of the file, checksum of the header, of the table, of all before.
+FORMAT = 1
+
+# Like PNG's signature: text-mode transfers, which change line ends or drop the eighth bit, damage it.
+MAGIC = b"\x89bspf\r\n\x1a"
+
+# Magic, format, bytes of the header, blocks, bytes of the file; checksums of the header, of the table, of the preamble.
 PREAMBLE = struct.Struct("<8s7Q")
 
+# Blocks that all trees share, one array each.
 COMMON = ("state", "ids", "free", "rows", "labels", "range")
 
-# The arrays of a tree, each with the count in its state that says how much of it is in use; links are as many as rows.
+# The arrays in the block of a tree, each with the count in its state that says how much of it is used; links have n_slots.
 PER_TREE = {
     "cuts": "n_cuts",
     "boxes": "n_cuts",
@@ -35,72 +44,198 @@ PER_TREE = {
     "links": None,
 }
 
+# Seconds to wait for another process that is writing the same model: a save of some GB.
+WAIT = 10.0
 
-class Image(NamedTuple):
-    """All that goes into a file: the header, and the arrays of each block."""
+# Largest array that is copied as a whole to be wiped; larger ones are copied and written in chunks of this many bytes.
+MOST_COPIED = 2**24
+
+
+def as_bytes(array: np.ndarray) -> np.ndarray:
+    """Return the bytes of a contiguous array. Numpy copies them much faster than records."""
+    return array.reshape(-1).view(np.uint8)
+
+
+class Content(NamedTuple):
+    """The content of a file: the header, and the arrays of each block."""
 
     header: bytes
-    blocks: list[list[np.ndarray]]
+    blocks: Sequence[list[np.ndarray]]
 
 
-def _wipe(forest: OnlineForest) -> np.ndarray:
-    """Zero whatever is not in use, and return the free slots in the order in which they will be taken, from the end."""
-    arrays, table = forest.trees.arrays, forest.rows
-    n_slots = min(table.n_slots, len(arrays.rows))
-    free = np.array(table._free, dtype=np.int32)
-    if len(free) + table.n_held != n_slots:  # slots that were lost when memory ran out
-        lost = np.ones(n_slots, dtype=bool)
-        lost[free] = lost[table.held_slots()] = False
-        free = np.concatenate([np.flatnonzero(lost).astype(np.int32), free])
-    arrays.rows[free] = 0.0
-    arrays.labels[free] = 0.0
-    scrub_trees(arrays, 0, forest.trees.n_trees, free)
-    return free
+class ForestBlocks(Sequence[list[np.ndarray]]):
+    """The blocks of a forest, with everything that is not in use wiped.
+
+    The forest is only read, so other threads may predict from it or save it at the same time. A block is a list of views
+    where there is nothing to wipe, else of copies, made when it is asked for. The blocks are valid until the forest learns
+    or forgets.
+    """
+
+    def __init__(self, forest: OnlineForest) -> None:
+        self._arrays = forest.trees.arrays
+        self.n_slots = min(forest.rows.n_slots, len(self._arrays.rows))
+        self.ids, self.free = forest.rows.export_slots(self.n_slots)
+        self._range = np.stack(forest.config.scaling if isinstance(forest.config.scaling, tuple) else forest.range)
+
+    def __len__(self) -> int:
+        return len(COMMON) + len(self._arrays.state)
+
+    def __getitem__(self, k: int) -> list[np.ndarray]:  # type: ignore[override]
+        views = self.view(k)
+        if not self._has_unused(k):
+            return views
+        copies = [np.empty_like(view) for view in views]
+        self.fill(k, copies)
+        return copies
+
+    def view(self, k: int) -> list[np.ndarray]:
+        """Return the arrays of a block as they are, not wiped."""
+        arrays, n_slots = self._arrays, self.n_slots
+        if k < len(COMMON):
+            rows, labels = arrays.rows[:n_slots], arrays.labels[:n_slots]
+            return [(arrays.state, self.ids, self.free, rows, labels, self._range)[k]]
+        m = k - len(COMMON)
+        state = arrays.state[m]
+        return [
+            getattr(arrays, name)[m, : n_slots if count is None else state[count]] for name, count in PER_TREE.items()
+        ]
+
+    def fill(self, k: int, copies: list[np.ndarray]) -> None:
+        """Copy a block to arrays of the same shapes, and wipe them."""
+        for copy, view in zip(copies, self.view(k), strict=True):
+            as_bytes(copy)[:] = as_bytes(view)
+        if not self._has_unused(k):
+            return
+        if k < len(COMMON):
+            copies[0][self.free] = 0.0
+            return
+        m = k - len(COMMON)
+        tree: dict[str, Any] = {name: copy[np.newaxis] for name, copy in zip(PER_TREE, copies, strict=True)}
+        wipe_trees(self._arrays._replace(state=self._arrays.state[m : m + 1], **tree), 0, 1, self.free)
+
+    def split(self, k: int) -> Iterator[np.ndarray] | None:
+        """Return an iterator over wiped copies of parts of a block, if it is one array too large to be copied whole."""
+        views = self.view(k)
+        if k < len(COMMON) and self._has_unused(k) and views[0].nbytes > MOST_COPIED:
+            return self._split(views[0])
+        return None
+
+    def _split(self, array: np.ndarray) -> Iterator[np.ndarray]:
+        step = max(8, MOST_COPIED // array[:1].nbytes // 8 * 8)  # 8 rows are a multiple of 64 bytes, as checksums need
+        free = np.sort(self.free)
+        for start in range(0, len(array), step):
+            chunk = array[start : start + step].copy()
+            first, last = np.searchsorted(free, [start, start + len(chunk)])
+            chunk[free[first:last] - start] = 0.0
+            yield chunk
+
+    def _has_unused(self, k: int) -> bool:
+        """Return whether a block has something to wipe."""
+        if k < len(COMMON):
+            return COMMON[k] in ("rows", "labels") and len(self.free) > 0
+        state = self._arrays.state[k - len(COMMON)]
+        return len(self.free) > 0 or state["free_cut"] >= 0 or state["free_leaf"] >= 0
 
 
-def make_image(estimator: BSPForest, extra: dict[str, Any] | None) -> Image:
-    """What is to be written, as views of the forest's arrays: valid until it learns or forgets."""
+def save(
+    forest: BSPForest,
+    path: str | os.PathLike[str],
+    *,
+    extra: dict[str, Any] | None = None,
+    overwrite: bool = True,
+    lock: ModelLock | None = None,
+    wait: float = WAIT,
+    expected: FileIdentity | Literal["any"] | None = "any",
+) -> None:
+    """Save a fitted forest to a file, from which `load` restores it bit for bit.
+
+    The file is complete and on disk when this returns; if it fails before, the old file is unchanged. The forest is only
+    read: other threads may predict from it or save it meanwhile; those that learn or forget wait. Rows that were
+    forgotten with `forget` leave no trace in it. Rows that a window dropped may still show in the range of
+    ``scaling="minmax"``.
+
+    Parameters
+    ----------
+    forest : BSPForestClassifier or BSPForestRegressor
+    path : path-like
+    extra : dict or None
+        Anything JSON can hold, kept in the header of the file.
+    overwrite : bool, default=True
+        If False and the file exists, raise FileExistsError.
+    lock : ModelLock or None
+        The lock on this model from `lock_model`, if the caller holds it. Else it is taken while the file is written.
+    wait : float, default=10.0
+        Seconds to wait for the lock, if it is to be taken and somebody else has it.
+    expected : FileIdentity, None or "any", default="any"
+        What `identify` returned for ``path`` before the model was read; None if there was no file.
+
+    Raises
+    ------
+    ModelLockedError
+        Somebody else is writing the model.
+    ModelChangedError
+        The file at ``path`` is not the expected one. It stays as it is.
+
+    Examples
+    --------
+    >>> import bspforest, os, tempfile
+    >>> forest = bspforest.BSPForestRegressor(random_state=0).fit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 2, 3])
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.bsp")
+    >>> forest.save(path)
+    >>> bspforest.load(path).partial_fit([[4.0]], [4]).n_samples_
+    5
+    """
+    with hold(Path(path), lock, wait) as held, lock_of(forest).reading:
+        write_content(make_content(forest, extra), held.path, overwrite=overwrite, expected=expected)
+
+
+def make_content(estimator: BSPForest, extra: dict[str, Any] | None) -> Content:
+    """Return what to write. The blocks are valid until the forest learns or forgets."""
     check_is_fitted(estimator)
     header = describe(estimator, extra)
-    forest = estimator._forest
-    header["forest"] |= {"n_slots": 2**31, "n_ids": 2**31, "n_free": 2**31}
-    dump({"format": FORMAT, **header})  # if it cannot be, nothing is touched
-    free = _wipe(forest)
-    arrays, table = forest.trees.arrays, forest.rows
-    n_slots = len(free) + table.n_held
-    ids = table._slots[: len(table)]
-    low_high = np.stack(forest.config.scaling if isinstance(forest.config.scaling, tuple) else forest.range)
-    common = [arrays.state, ids, free, arrays.rows[:n_slots], arrays.labels[:n_slots], low_high]
-    header["forest"] |= {"n_slots": n_slots, "n_ids": len(ids), "n_free": len(free)}
-    blocks = [[array] for array in common]
-    for m in range(forest.trees.n_trees):
-        counts = {name: n_slots if key is None else int(arrays.state[m][key]) for name, key in PER_TREE.items()}
-        blocks.append([getattr(arrays, name)[m, : counts[name]] for name in PER_TREE])
-    return Image(dump({"format": FORMAT, **header}), blocks)
+    blocks = ForestBlocks(estimator._forest)
+    header["forest"] |= {"n_slots": blocks.n_slots, "n_ids": len(blocks.ids), "n_free": len(blocks.free)}
+    return Content(dump({"format": FORMAT, **header}), blocks)
 
 
-def write_image(image: Image, path: Path, *, overwrite: bool) -> None:
-    """Write a file, and put it in its place when it is whole and on disk."""
-    only_little_endian()
-    header, blocks = image
+def write_content(
+    content: Content, path: Path, *, overwrite: bool, expected: FileIdentity | Literal["any"] | None = "any"
+) -> None:
+    """Write a file, and move it to its path when it is complete and on disk. The caller holds the lock on it."""
+    check_byte_order()
+    header, blocks = content
     table = np.zeros(len(blocks), dtype=np.uint64)
-    with replacing(path, overwrite=overwrite) as fd:
+    with replacing(path, overwrite=overwrite, check=lambda: check_unchanged(path, expected)) as fd:
         start = offset = PREAMBLE.size + len(header) + table.nbytes
-        for k, arrays in enumerate(blocks):
-            table[k] = checksum(*arrays)
-            for array in arrays:
-                offset = write_all(fd, array.reshape(-1).view(np.uint8), offset)
-        front = _preamble(header, table, offset) + header + table.tobytes()
+        for k in range(len(blocks)):
+            table[k], offset = _write_block(fd, blocks, k, offset)
+        front = _make_preamble(header, table, offset) + header + table.tobytes()
         assert len(front) == start
         write_all(fd, front, 0)
 
 
-def _preamble(header: bytes, table: np.ndarray, size: int) -> bytes:
+def _write_block(fd: int, blocks: Sequence[list[np.ndarray]], k: int, offset: int) -> tuple[int, int]:
+    """Write a block at ``offset``; return its checksum and where it ends."""
+    chunks = blocks.split(k) if isinstance(blocks, ForestBlocks) else None
+    if chunks is None:
+        arrays = blocks[k]
+        for array in arrays:
+            offset = write_all(fd, as_bytes(array), offset)
+        return checksum(*arrays), offset
+    total = ChunkedChecksum(blocks.view(k)[0].nbytes)  # type: ignore[attr-defined]
+    for chunk in chunks:
+        total.update(chunk)
+        offset = write_all(fd, as_bytes(chunk), offset)
+    return total.value, offset
+
+
+def _make_preamble(header: bytes, table: np.ndarray, size: int) -> bytes:
     fields = (FORMAT, len(header), len(table), size, checksum(np.frombuffer(header, np.uint32)), checksum(table))
     words = np.frombuffer(PREAMBLE.pack(MAGIC, *fields, 0), np.uint32)
     return PREAMBLE.pack(MAGIC, *fields, checksum(words))
 
 
-def only_little_endian() -> None:
+def check_byte_order() -> None:
+    """Raise an error on big-endian machines."""
     if sys.byteorder != "little":
         raise NotImplementedError("model files can be written and read on little-endian machines only")

@@ -9,7 +9,7 @@ from itertools import cycle
 import pytest
 
 from bspforest.persistence import load_with_extra
-from bspforest.persistence.writer import Image, make_image, write_image
+from bspforest.persistence.writer import Content, make_content, write_content
 
 NESTED = "[" * 200 + "]" * 200
 VALUES = [
@@ -33,13 +33,13 @@ def forge(run, data, tmp_path):
     model = tmp_path / "model.bsp"
     assert run("learn", data, "--target", "kind", "--trees", 2, "--chunk-rows", 20, "--model", model)[0] == 0
     forest, extra = load_with_extra(model)
-    image = make_image(forest, None)
+    image = make_content(forest, None)
     header = json.loads(image.header)
 
     def write(record: str, **changes) -> None:
         text = json.dumps({**header, **changes}).replace('"extra": null', f'"extra": {{"command": {record}}}')
         content = text.encode("ascii")
-        write_image(Image(content + b" " * (-len(content) % 8), image.blocks), model, overwrite=True)
+        write_content(Content(content + b" " * (-len(content) % 8), image.blocks), model, overwrite=True)
 
     return write, extra["command"], model
 

@@ -249,7 +249,7 @@ def extend_box(cuts, boxes, v, low, high):
     own = boxes[v]
     inside = True
     for k in range(own.shape[1]):
-        inside &= (own[LOW, k] <= low[k]) & (high[k] <= own[HIGH, k])
+        inside &= (own[LOW, k] <= round_down(low[k])) & (round_up(high[k]) <= own[HIGH, k])
     if inside:
         return False
     for k in range(own.shape[1]):

@@ -1,4 +1,4 @@
-"""Wiping what is no longer in use, so that what is saved tells nothing of rows that are forgotten."""
+"""Wipe what is no longer in use, so that what is saved reveals nothing of forgotten rows."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from .nodes import view_tree
 
 
 @always_inline
-def scrub_cut(tree, v):
-    """Zero all of a free cut record but the link to the next."""
+def wipe_cut(tree, v):
+    """Zero a free cut record and its box, except the link to the next free one."""
     node = tree.cuts[v]
     node.right = node.i = node.j = 0
     node.a = node.b = node.p = node.time = 0.0
@@ -21,21 +21,27 @@ def scrub_cut(tree, v):
             tree.boxes[v, c, k] = 0.0
 
 
+@always_inline
+def wipe_leaf(tree, k):
+    """Zero a free leaf and its statistics, except the link to the next free one."""
+    tree.leaves[k].n_points = 0
+    tree.leaves[k].due = -1
+    for c in range(tree.values.shape[1]):
+        tree.values[k, c] = 0.0
+
+
 @entry_point(lambda: (example_forest(), 0, 0, np.empty(1, np.int32)))
-def scrub_trees(forest, first, last, free):
-    """Zero the free records of trees ``first`` to ``last``, and the links of the slots ``free``."""
+def wipe_trees(forest, first, last, free):
+    """Wipe the free records of trees ``first`` to ``last``, and the links of the slots ``free``."""
     for m in range(first, last):
         tree = view_tree(forest, m)
         v = np.int64(tree.state[0].free_cut)
         while v >= 0:
-            scrub_cut(tree, v)
+            wipe_cut(tree, v)
             v = np.int64(tree.cuts[v].left)
         k = np.int64(tree.state[0].free_leaf)
         while k >= 0:
-            tree.leaves[k].n_points = 0
-            tree.leaves[k].due = -1
-            for c in range(tree.values.shape[1]):
-                tree.values[k, c] = 0.0
+            wipe_leaf(tree, k)
             k = np.int64(tree.leaves[k].last)
         for s in range(free.shape[0]):
             tree.links[free[s]] = 0
