@@ -123,6 +123,16 @@ def _add_evaluate(commands) -> argparse.ArgumentParser:
     return parser
 
 
+def _add_wait(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--wait",
+        type=positive,
+        default=0.0,
+        metavar="S",
+        help="seconds to wait while another process writes the model (default: stop at once, and name it)",
+    )
+
+
 def _add_learn(commands) -> argparse.ArgumentParser:
     parser = _add(
         commands,
@@ -157,6 +167,7 @@ def _add_learn(commands) -> argparse.ArgumentParser:
         help="save every S seconds (default: 60, unless --checkpoint-rows)",
     )
     group.add_argument("--chunk-rows", type=count, metavar="N", help="rows learned at a time (default: 1000)")
+    _add_wait(parser)
     _add_progress(parser)
     add_column_arguments(parser)
     add_forest_arguments(parser)
@@ -231,6 +242,7 @@ def _add_forget(commands) -> argparse.ArgumentParser:
         "-o", "--output", type=Path, metavar="OUT", help="write the new model here, and do not change FILE"
     )
     parser.add_argument("--overwrite", action="store_true", help="replace OUT if it exists")
+    _add_wait(parser)
     return parser
 
 

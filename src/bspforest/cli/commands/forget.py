@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...persistence import save
+from ...persistence import identify, lock_model, save
 from ..errors import UsageError
 from ..model.record import KEY, load_forest
 from ..output_files import check_new
@@ -24,13 +24,16 @@ def run(options: argparse.Namespace) -> int:
     if options.output:
         check_new(options.output, "--output", overwrite=options.overwrite)
     ids = _read_ids(options)
-    forest, extra, record = load_forest(options.model, to_change=True)
-    forest.forget(ids)
-    if extra is not None and record is not None:
-        encoder = record.make_encoder()
-        encoder.recount(forest.held_rows().X)
-        extra[KEY]["columns"] = encoder.to_json()
-    save(forest, output, extra=extra, overwrite=options.overwrite or not options.output)
+    with lock_model(output, wait=options.wait) as lock:  # from reading to writing: no other change is lost
+        before = identify(output)
+        forest, extra, record = load_forest(options.model, to_change=True)
+        forest.forget(ids)
+        if extra is not None and record is not None:
+            encoder = record.make_encoder()
+            encoder.recount(forest.held_rows().X)
+            extra[KEY]["columns"] = encoder.to_json()
+        overwrite = options.overwrite or not options.output
+        save(forest, output, extra=extra, overwrite=overwrite, lock=lock, expected=before)
     print_lines(f"{len(ids):,} rows forgotten, {forest.n_samples_:,} held: {output}")
     return 0
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from ... import BSPForestClassifier, BSPForestRegressor
 from ...engine.interrupts import defer_interrupts
+from ...persistence import ModelLock, lock_model
 from ...persistence.atomic_file import remove_stale
 from ..data.column_kinds import NUMBER, TEXT
 from ..data.stream import Chunk, Stream
@@ -102,11 +103,18 @@ class Learner:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
+    _check_model_path(options, options.model.exists())
+    with lock_model(options.model, wait=options.wait) as lock:  # to the end: nobody else changes the model meanwhile
+        return _learn(options, lock)
+
+
+def _learn(options: argparse.Namespace, lock: ModelLock) -> int:
+    """Learn, with the lock on the model."""
     exists = options.model.exists()
     _check_model_path(options, exists)
     remove_stale(options.model.absolute().parent)  # left by a process that was killed
     seconds = options.checkpoint_seconds or (None if options.checkpoint_rows else CHECKPOINT_SECONDS)
-    checkpoints = Checkpoints(options.model, options.checkpoint_rows, seconds, overwrite=exists)
+    checkpoints = Checkpoints(options.model, options.checkpoint_rows, seconds, overwrite=exists, lock=lock)
     learner = _continue(options) if exists and not options.overwrite else _begin(options)
     compile_kernels()
     begun = time.perf_counter()

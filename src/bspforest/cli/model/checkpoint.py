@@ -6,8 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ...persistence import Saver, save
-from ...persistence.atomic_file import identify
+from ...persistence import ModelLock, Saver, identify, save
 from ..errors import CommandError
 
 
@@ -27,6 +26,8 @@ class Checkpoints:
         How often to save.
     overwrite : bool
         Whether to replace the file that exists now.
+    lock : ModelLock or None
+        The lock on the model, if it is held for as long as this is used.
 
     Attributes
     ----------
@@ -34,8 +35,11 @@ class Checkpoints:
         The ``extra`` of the latest save that is on disk.
     """
 
-    def __init__(self, path: Path, rows: int | None, seconds: float | None, *, overwrite: bool) -> None:
-        self._saver = Saver(path, overwrite=overwrite)
+    def __init__(
+        self, path: Path, rows: int | None, seconds: float | None, *, overwrite: bool, lock: ModelLock | None = None
+    ) -> None:
+        self._lock = lock
+        self._saver = Saver(path, overwrite=overwrite, lock=lock)
         self._saver.written = identify(path)
         self._rows = rows
         self._seconds = seconds
@@ -74,7 +78,7 @@ class Checkpoints:
         self.settle()
         try:
             self._check_unchanged()
-            save(forest, self._saver.path, extra=extra, overwrite=self._saver.overwrite)
+            save(forest, self._saver.path, extra=extra, overwrite=self._saver.overwrite, lock=self._lock)
             self._saver.overwrite, self._saver.written = True, identify(self._saver.path)
             self.saved = extra
         except (OSError, MemoryError, ValueError) as error:
