@@ -382,3 +382,18 @@ def test_class_weights():
         balanced.partial_fit(X, y)
     assert balanced.n_classes_ == 2
     np.testing.assert_array_equal(balanced.predict_log_proba(X[:5]), np.log(balanced.predict_proba(X[:5])))
+
+
+def test_pickles_hold_no_trace_of_forgotten_rows():
+    rng = np.random.default_rng(0)
+    X = rng.random((300, 2))
+    forest = BSPForestRegressor(5, scaling=None, random_state=0).fit(X, X[:, 0])
+    forest.forget(range(100, 200))
+    again = pickle.loads(pickle.dumps(forest))
+    data = pickle.dumps(forest)
+    assert X[50].tobytes() in data
+    assert not any(X[k].tobytes() in data or X[k, 1].tobytes() in data for k in range(100, 200))
+    np.testing.assert_array_equal(again.predict(X), forest.predict(X))
+    again.partial_fit(X[100:150], X[100:150, 0])
+    forest.partial_fit(X[100:150], X[100:150, 0])
+    np.testing.assert_array_equal(again.predict(X), forest.predict(X))

@@ -21,6 +21,7 @@ from .kernels.forget import forget_rows
 from .kernels.jit import resolve
 from .kernels.learn import learn_rows
 from .kernels.predict import find_all_leaves, list_points, number_nodes, sum_leaves
+from .kernels.wipe import wipe_trees
 from .parallel import WORTH_THREADS, run_parts
 from .progress import SILENT, Progress
 
@@ -273,11 +274,18 @@ class TreeEnsemble:
                     raise
             n //= 2
 
-    def snapshot(self) -> TreeEnsemble:
-        """Return a copy with arrays of its own."""
+    def snapshot(self, free: np.ndarray) -> TreeEnsemble:
+        """Return a copy with arrays of its own, in which what is not in use, the slots ``free`` included, is zero."""
         other = copy(self)
         other._scratch = []
-        other.arrays = layout.copy_arrays(self.arrays)
+        other.arrays = arrays = layout.copy_arrays(self.arrays)
+        for held in (arrays.rows, arrays.labels):
+            held[free] = 0.0
+        wipe_trees(arrays, 0, self.n_trees, free)
+        counts = {"cuts": "n_cuts", "boxes": "n_cuts", "leaves": "n_leaves", "values": "n_leaves", "queue": "n_due"}
+        for name, count in counts.items():
+            for own, used in zip(getattr(arrays, name), arrays.state[count].tolist(), strict=True):
+                own[used:] = np.zeros(1, own.dtype)
         return other
 
     def clear(self) -> None:

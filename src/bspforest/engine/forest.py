@@ -396,7 +396,9 @@ class OnlineForest:
     def snapshot(self) -> OnlineForest:
         """Return a copy that shares no arrays with this forest and holds no trace of rows that are forgotten."""
         other = copy(self)
-        other.trees = self.trees.snapshot()
+        n_slots = min(self.rows.n_slots, len(self.trees.arrays.rows))
+        _, free = self.rows.export_slots(n_slots)
+        other.trees = self.trees.snapshot(free)
         other.rows = deepcopy(self.rows)
         return other
 
