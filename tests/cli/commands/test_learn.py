@@ -243,7 +243,7 @@ def test_model_created_meanwhile_is_not_overwritten(run, tmp_path, monkeypatch):
 
 
 def test_rows_forgotten_meanwhile_stay_forgotten(run, tmp_path, monkeypatch):
-    """The next checkpoint of ``learn`` would undo a ``forget`` by another process."""
+    """The next checkpoint of ``learn`` would undo what another process forgets without taking the lock."""
     data, model = write_lines(tmp_path / "d.csv", GOOD), tmp_path / "m.bsp"
     options = ("--target", "y", "--model", model, "--chunk-rows", 5)
     assert run("learn", data, *options, "--trees", 2)[0] == 0
@@ -251,7 +251,8 @@ def test_rows_forgotten_meanwhile_stay_forgotten(run, tmp_path, monkeypatch):
 
     def forget():
         forest, extra = load_with_extra(model)
-        forest.forget([0, 1]).save(model, extra=extra)
+        forest.forget([0, 1]).save(tmp_path / "other.bsp", extra=extra)
+        (tmp_path / "other.bsp").replace(model)
 
     with monkeypatch.context() as patch:
         while_it_learns(patch, forget)

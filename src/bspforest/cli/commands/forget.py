@@ -11,7 +11,7 @@ import numpy as np
 
 from ...persistence import identify, lock_model, save
 from ..errors import UsageError
-from ..model.record import KEY, load_forest
+from ..model.record import KEY, check_regular, load_forest
 from ..output_files import check_new
 from ..terminal import print_lines
 
@@ -24,6 +24,7 @@ def run(options: argparse.Namespace) -> int:
     if options.output:
         check_new(options.output, "--output", overwrite=options.overwrite)
     ids = _read_ids(options)
+    check_regular(options.model)
     with lock_model(output, wait=options.wait) as lock:  # from reading to writing: no other change is lost
         before = identify(output)
         forest, extra, record = load_forest(options.model, to_change=True)

@@ -96,13 +96,13 @@ class Record:
 
 def read_header(path: Path) -> dict[str, Any]:
     """Return the header of a model file."""
-    _check_regular(path)
+    check_regular(path)
     return read_file_header(path)
 
 
 def load_forest(path: Path, *, to_change: bool = False) -> tuple[Any, dict[str, Any] | None, Record | None]:
     """Return the forest in a model file, its ``extra``, and the record therein, if the command has saved it."""
-    _check_regular(path)
+    check_regular(path)
     forest, extra = load_with_extra(path, check="fully" if to_change else True)
     if not extra or KEY not in extra:
         return forest, extra, None
@@ -159,7 +159,7 @@ def check_features(record: Record, n_features: int) -> list[str]:
     return names
 
 
-def _check_regular(path: Path) -> None:
+def check_regular(path: Path) -> None:
     """Refuse to open a folder, device or named pipe, which could wait for ever."""
     if (special := describe_special(path)) is not None:
         raise CommandError(f"{path} is {special}, expected a model file")
