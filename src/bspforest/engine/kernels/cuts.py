@@ -1,6 +1,7 @@
 """Cut families: how often cuts come, where they fall, and which side of a cut a point is on (docs/design.md, section 2).
 
-A family is its stream of candidates. The rest of the engine asks a cut only for the side of a point: `lies_right`.
+A family is its stream of candidates. The rest of the engine asks a cut only for the side of a point: `lies_right`, or
+`is_right_at` where two of its coordinates are at hand.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import HIGH, ISOTROPIC, LOW, PAIRS
-from .jit import always_inline, kernel
+from .jit import always_inline, inline_source, kernel
 from .rng import draw_normal, draw_uniform
 
 # Candidates in a row that may miss a set before it is left uncut: its points are then so close that rounding hides the cut
@@ -42,18 +43,26 @@ def hold_cut(cut):
     return CutValues(np.uint64(cut.i), np.uint64(cut.j), cut.a, cut.b, cut.p)
 
 
+@inline_source
+def is_right_at(cut, x, y):
+    """Return whether a point with coordinates x, y in the two dimensions of a cut, not isotropic, lies right of it.
+
+    Inlined before type inference: building takes 1.1 times as long if LLVM inlines it.
+    """
+    return cut.a * x + cut.b * y > cut.p
+
+
 @always_inline
 def lies_right(family, cut, normal, z):
     """Return whether a point ``z`` lies right of a cut. Only isotropic cuts have a ``normal``.
 
     Indices are unsigned: numba need not test whether they count from the end.
     """
-    if family == ISOTROPIC:
-        height = 0.0
-        for k in range(z.shape[0]):
-            height += normal[k] * z[k]
-    else:
-        height = cut.a * z[np.uint64(cut.i)] + cut.b * z[np.uint64(cut.j)]
+    if family != ISOTROPIC:
+        return is_right_at(cut, z[np.uint64(cut.i)], z[np.uint64(cut.j)])
+    height = 0.0
+    for k in range(z.shape[0]):
+        height += normal[k] * z[k]
     return height > cut.p
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..arrays import HIGH, ISOTROPIC, LOW, NORMAL, NOTHING, SCALE, SHIFT, TESTED, TreeArrays
 from .boxes import UNSURE, YES, ask_box, round_down, round_up
-from .cuts import lies_right
+from .cuts import is_right_at, lies_right
 from .jit import always_inline, inline_source, kernel, prefetch
 from .labels import add_label
 
@@ -79,17 +79,17 @@ def held_row_lies_right(tree, slot, cut, normal, z):
     """Return whether a held row lies right of a cut; ``z`` is scratch space. Scale only the coordinates the cut reads."""
     if tree.family == ISOTROPIC:
         scale_held_row(tree, slot, z)
-    else:
-        i, j = cut.i, cut.j
-        z[i] = scale_coordinate(tree.rows[slot, i], tree.scaling[SHIFT, i], tree.scaling[SCALE, i])
-        z[j] = scale_coordinate(tree.rows[slot, j], tree.scaling[SHIFT, j], tree.scaling[SCALE, j])
-    return lies_right(tree.family, cut, normal, z)
+        return lies_right(tree.family, cut, normal, z)
+    i, j = cut.i, cut.j
+    x = scale_coordinate(tree.rows[slot, i], tree.scaling[SHIFT, i], tree.scaling[SCALE, i])
+    y = scale_coordinate(tree.rows[slot, j], tree.scaling[SHIFT, j], tree.scaling[SCALE, j])
+    return is_right_at(cut, x, y)
 
 
 @always_inline
 def goes_right(tree, v, z):
     """Return whether ``z`` lies right of the cut of node ``v``."""
-    return lies_right(tree.family, tree.cuts[v], get_normal(tree, v), z)
+    return lies_right(tree.family, tree.cuts[np.uint64(v)], get_normal(tree, v), z)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import ISOTROPIC
-from .cuts import hold_cut, lies_right
+from .cuts import hold_cut, is_right_at, lies_right
 from .jit import always_inline, kernel
 
 # Sets of up to this many numbers (rows times features) are partitioned by moving every row.
@@ -34,12 +34,15 @@ def swap_rows(rows, slots, s, t):
 
 
 @always_inline
-def partition_few_rows(family, cut, normal, rows, slots, start, end):
-    """Partition few rows as `partition_rows` does, moving every row so that no branch depends on the data."""
+def partition_few_rows(cut, rows, slots, start, end):
+    """Partition few rows as `partition_rows` does, by a cut that is not isotropic.
+
+    Every row is moved, so that no branch depends on the data.
+    """
     held = hold_cut(cut)
     middle = np.uint64(start)
     for s in range(np.uint64(start), np.uint64(end)):
-        right = lies_right(family, held, normal, rows[s])
+        right = is_right_at(held, rows[s, held.i], rows[s, held.j])
         swap_rows(rows, slots, s, middle)
         middle += np.uint64(not right)
     return np.int64(middle)
@@ -55,14 +58,20 @@ def partition_rows_inline(family, cut, normal, scratch, start, end):
     rows, slots, sides = scratch.rows, scratch.slots, scratch.sides
     n = end - start
     if family != ISOTROPIC and n * rows.shape[1] <= MOVE_ALL_UP_TO:
-        return partition_few_rows(family, cut, normal, rows, slots, start, end)
+        return partition_few_rows(cut, rows, slots, start, end)
     held = hold_cut(cut)
     first = np.uint64(start)
     n_right = np.int64(0)
-    for s in range(np.uint64(n)):
-        right = lies_right(family, held, normal, rows[first + s])
-        sides[s] = right
-        n_right += right
+    if family == ISOTROPIC:
+        for s in range(np.uint64(n)):
+            right = lies_right(family, held, normal, rows[first + s])
+            sides[s] = right
+            n_right += right
+    else:  # with one loop for both, over `lies_right`, building takes 1.15 times as long
+        for s in range(np.uint64(n)):
+            right = is_right_at(held, rows[first + s, held.i], rows[first + s, held.j])
+            sides[s] = right
+            n_right += right
     middle = end - n_right
     if middle == start or middle == end:
         return middle

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import HIGH, ISOTROPIC, LOW, MAX_KNOWN_DEPTH, NORMAL, NOTHING, PREDICTION_WALKS
-from .cuts import lies_right
+from .cuts import is_right_at, lies_right
 from .jit import always_inline, inline_source, kernel, prefetch
 
 # Points of a leaf that are prefetched beside the newest. That makes three: with the row that arrives, enough by default
@@ -48,12 +48,11 @@ def step_down(family, cuts, boxes, v, z):
         y = y if y < high_y else high_y
         x = x if x > low_x else low_x
         y = y if y > low_y else low_y
-        height = node.a * x + node.b * y
-    else:
-        height = 0.0
-        for k in range(z.shape[0]):
-            x = min(z[k], np.float64(boxes[v, HIGH, k]))
-            height += boxes[v, NORMAL, k] * max(x, np.float64(boxes[v, LOW, k]))
+        return right if is_right_at(node, x, y) else left
+    height = 0.0
+    for k in range(z.shape[0]):
+        x = min(z[k], np.float64(boxes[v, HIGH, k]))
+        height += boxes[v, NORMAL, k] * max(x, np.float64(boxes[v, LOW, k]))
     return right if height > node.p else left
 
 
