@@ -14,13 +14,13 @@ CACHE_LINE = 64
 
 # Arrays of trees of at least this many bytes grow in place. They are then mostly not held twice (except where malloc has a
 # hole of up to 32 MB for them), and need no fresh memory for what they hold. Measured with 100 trees that grow from 30,000 to
-# 62,000 rows in chunks of 1,000: copying instead takes 1.4 times as long, and 1,490 MB at the peak instead of 965 MB.
+# 62,000 rows in chunks of 1,000: copying instead takes 1.3 to 1.4 times as long, and 1,490 MB at the peak instead of 965 MB.
 IN_PLACE_FROM = 2**22
 
 # Bytes of a huge page, and of what malloc may keep around a block. Linux, from 6.7 on, aligns blocks of whole huge pages to
 # huge pages, also when they move; otherwise an array loses its huge pages when it moves. Measured with 100 trees and 30,000
-# rows: with numpy's advice only, single rows take 1.3 times as long right after `fit` and 1.0 to 1.2 times later, predicting
-# 1.05 times; chunks of 1,000, with which the arrays grow to twice their size, 0.9 times.
+# rows, three series of runs: with numpy's advice only, single rows take 1.3 to 1.5 times as long right after `fit` and 1.0 to
+# 1.4 times later, predicting 1.04 to 1.1 times, chunks of 1,000 while the arrays grow to twice their size 0.9 to 1.1 times.
 HUGE_PAGE = 2**21
 MALLOC_HEADER = 32
 

@@ -1,7 +1,7 @@
 """Compile all kernels ahead of their first use, several at a time.
 
 Numba compiles in one thread at a time, but a process finds in the cache what others have compiled. With an empty
-cache and two free cores this takes 16 s; one process takes 29 s.
+cache and two cores this takes 16 to 21 s; one process takes 29 to 33 s.
 """
 
 from __future__ import annotations
