@@ -22,7 +22,7 @@ MAX_CANDIDATES = 1000
 
 
 class CutValues(NamedTuple):
-    """The fields of a `CUT` that tell sides, in registers."""
+    """The fields of a `CUT` that tell sides."""
 
     i: int
     j: int
@@ -39,7 +39,7 @@ def limit_candidates(family, d):
 
 @always_inline
 def hold_cut(cut):
-    """Copy a cut to registers. LLVM would otherwise read it again after each store in a loop over rows."""
+    """Copy what tells sides from a cut, so that a loop over rows need not read the record again."""
     return CutValues(np.uint64(cut.i), np.uint64(cut.j), cut.a, cut.b, cut.p)
 
 
