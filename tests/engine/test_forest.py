@@ -203,3 +203,14 @@ def test_rows_closer_than_boxes_can_tell_are_built_afresh(scaling, monkeypatch):
     spread.learn(X[:1000], labels[:1000], weights[:1000])
     spread.learn(X[1000:1900], labels[1000:1900], weights[1000:1900])
     assert len(built) == 3, "ordinary rows are inserted"
+
+
+def test_boxes_cover_rows_far_from_zero():
+    """Rounded boxes of children may be wider than those of their parents. Fails if a box counts as covering unrounded."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        far = 1.7e9 + rng.random((150, 4)) * 10.0 ** rng.integers(-6, 6, (150, 1))
+        forest = make_forest(n_trees=20, cuts="axes", scaling=None, min_samples_split=2, budget=lambda n: np.inf)
+        forest.learn(far[:75], y[:75], w[:75])
+        forest.learn(far[75:150], y[75:150], w[75:150])
+        check(forest)
