@@ -152,7 +152,9 @@ def test_neither_readers_nor_writers_starve():
     threads = [threading.Thread(target=run, args=(k,)) for k in counts]
     for thread in threads:
         thread.start()
-    time.sleep(1.5)
+    end = time.monotonic() + 20
+    while min(counts.values()) <= 20 and time.monotonic() < end:
+        time.sleep(0.1)
     stop.set()
     for thread in threads:
         thread.join(10)
