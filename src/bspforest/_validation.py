@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
-from sklearn.utils.validation import check_consistent_length, validate_data
+from sklearn.utils.validation import check_array, check_consistent_length, validate_data
 
 from ._sklearn_compat import Interval, StrOptions, check_sample_weight
 from .engine.forest import OnlineForest
@@ -29,12 +29,19 @@ FEW_NUMBERS = 1000
 FOREST_CONSTRAINTS: dict[str, list] = {
     "n_estimators": [Interval(Integral, 1, None, closed="left")],
     "cuts": [StrOptions({"pairs", "axes", "isotropic"})],
-    "budget": [StrOptions({"minimax"}), Interval(Real, 0, None, closed="right"), callable],
+    "budget": [StrOptions({"auto", "minimax"}), Interval(Real, 0, None, closed="right"), callable],
     "budget_scale": [Interval(Real, 0, None, closed="neither")],
-    "min_samples_split": [Interval(Integral, 2, None, closed="left")],
+    "min_samples_split": [StrOptions({"auto"}), Interval(Integral, 2, None, closed="left")],
     "refinement": [StrOptions({"exact", "redraw"})],
     "scaling": [StrOptions({"minmax"}), None, tuple, list],
     "window": [Interval(Integral, 1, None, closed="left"), None],
+    "values": [StrOptions({"mean", "joint"})],
+}
+
+# What the parameters of joint values may be.
+JOINT_CONSTRAINTS: dict[str, list] = {
+    "bandwidth": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+    "ridge": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
 }
 
 
@@ -114,14 +121,17 @@ def check_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
 
 
 def check_targets(name: str, X: np.ndarray, y: Any) -> np.ndarray:
-    """Return y as finite float64 numbers, one per row of X. ``name`` is that of the estimator."""
+    """Return y as finite float64 numbers, one per row of X, or several columns of them. ``name`` is that of the estimator."""
     y = _check_y_given(name, y)
     if not (type(y) is np.ndarray and y.dtype == np.float64 and y.ndim == 1 and len(y) == len(X)):
-        y = column_or_1d(y, dtype=np.float64, warn=True)
+        if np.ndim(y) == 2 and np.shape(y)[1] > 1:
+            y = check_array(y, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0, input_name="y")
+        else:
+            y = column_or_1d(y, dtype=np.float64, warn=True)
         check_consistent_length(X, y)
     if not all_small(y) and not np.isfinite(y).all():
-        row = int(np.argmin(np.isfinite(y)))
-        what = "NaN" if np.isnan(y[row]) else "infinity"
+        row = int(np.argmin(np.isfinite(y).reshape(len(y), -1).all(axis=1)))
+        what = "NaN" if np.isnan(y[row]).any() else "infinity"
         raise ValueError(f"Input y contains {what} in row {row}; finite numbers are expected.")
     return y
 

@@ -107,8 +107,11 @@ class ForestArrays(NamedTuple):
     values: np.ndarray  # (M, ., K) class weights, or weight, mean and sum of squares
     queue: np.ndarray  # (M, .) DUE
     links: np.ndarray  # (M, C) int32
+    sums: np.ndarray  # (M, ., Q) sums of duals over the rows of each cut node; Q is 0 for mean values
     rows: np.ndarray  # (C, d) unscaled
-    labels: np.ndarray  # (C, 2) label (or index of the class) and weight
+    labels: np.ndarray  # (C, .) label (or index of the class), weight, and further outputs
+    duals: np.ndarray  # (C, Q) one per row and label column, joint values only
+    residuals: np.ndarray  # (C, Q) what remained of the label when the row was predicted before it was learned
     scaling: np.ndarray  # (2, d) shift and scale
 
 
@@ -126,8 +129,11 @@ class TreeArrays(NamedTuple):
     values: np.ndarray
     queue: np.ndarray
     links: np.ndarray
+    sums: np.ndarray
     rows: np.ndarray
     labels: np.ndarray
+    duals: np.ndarray
+    residuals: np.ndarray
     scaling: np.ndarray
 
 
@@ -203,12 +209,12 @@ def align(forest: ForestArrays) -> ForestArrays:
     """
     kinds = {"state": STATE, "cuts": CUT, "leaves": LEAF, "queue": DUE}
     changed: dict[str, Any] = {}
-    for name in ("state", "cuts", "boxes", "leaves", "values", "queue", "links"):
+    for name in ("state", "cuts", "boxes", "leaves", "values", "queue", "links", "sums"):
         array = getattr(forest, name)
         if name == "state" or not is_from_empty(array) or array.dtype.isalignedstruct != (name in kinds):
             changed[name] = empty(array.shape, kinds.get(name, array.dtype))
             changed[name][:] = array
-    for name in ("rows", "labels", "scaling"):
+    for name in ("rows", "labels", "duals", "residuals", "scaling"):
         array = getattr(forest, name)
         if not is_from_empty(array) or not array.flags.writeable:  # from a memory-mapped file
             changed[name] = resize_rows(array, len(array))
@@ -261,7 +267,15 @@ def empty_state(streams: np.ndarray) -> np.ndarray:
 
 
 def allocate(
-    *, family: int, min_split: int, redraw: bool, n_classes: int, n_features: int, streams: np.ndarray
+    *,
+    family: int,
+    min_split: int,
+    redraw: bool,
+    n_classes: int,
+    n_features: int,
+    streams: np.ndarray,
+    n_outputs: int = 1,
+    n_columns: int = 0,
 ) -> ForestArrays:
     """Allocate a forest of empty trees that hold no rows, one tree per row of ``streams``."""
     n_trees = len(streams)
@@ -279,8 +293,11 @@ def allocate(
         values=empty((n_trees, 1, n_values), np.float64),
         queue=empty((n_trees, 1), DUE),
         links=empty((n_trees, 1), np.int32),
+        sums=empty((n_trees, 1, n_columns), np.float64),
         rows=empty((1, n_features), np.float64),
-        labels=empty((1, 2), np.float64),
+        labels=empty((1, 1 + n_outputs), np.float64),
+        duals=empty((1, n_columns), np.float64),
+        residuals=empty((1, n_columns), np.float64),
         scaling=resize_rows(np.repeat(np.array([[0.0], [1.0]]), n_features, axis=1), 2),
     )
 
@@ -295,7 +312,7 @@ def example_forest() -> ForestArrays:
 def example_tree() -> TreeArrays:
     """Return a tree, for the types of its arrays."""
     forest = example_forest()
-    own: dict[str, Any] = {name: getattr(forest, name)[0] for name in ForestArrays._fields[5:11]}
+    own: dict[str, Any] = {name: getattr(forest, name)[0] for name in ForestArrays._fields[5:12]}
     return TreeArrays(*forest)._replace(state=forest.state[:1], **own)
 
 
@@ -340,7 +357,7 @@ def resize_cuts(forest: ForestArrays, capacity: int) -> Iterator[ForestArrays]:
     valid, even if there is not enough memory for the next one. Kernels look only at the sizes of cuts and leaves, which grow
     last and shrink first.
     """
-    return _resize(forest, boxes=capacity, cuts=capacity)
+    return _resize(forest, sums=capacity, boxes=capacity, cuts=capacity)
 
 
 def resize_leaves(forest: ForestArrays, capacity: int) -> Iterator[ForestArrays]:
@@ -350,7 +367,7 @@ def resize_leaves(forest: ForestArrays, capacity: int) -> Iterator[ForestArrays]
 
 def reserve_nodes(forest: ForestArrays, capacity: int) -> ForestArrays:
     """Return the forest with room for ``capacity`` cuts and leaves in each tree, and none in it."""
-    names = ("cuts", "boxes", "leaves", "values")
+    names = ("cuts", "boxes", "sums", "leaves", "values")
     arrays = {name: getattr(forest, name) for name in names}
     changed: dict[str, Any] = {
         name: empty((len(array), capacity, *array.shape[2:]), array.dtype) for name, array in arrays.items()
@@ -360,7 +377,13 @@ def reserve_nodes(forest: ForestArrays, capacity: int) -> ForestArrays:
 
 def shrink_nodes(forest: ForestArrays, n_cuts: int, n_leaves: int, kept: int) -> Iterator[ForestArrays]:
     """Reduce the room for cuts and leaves in each tree, in place; only the first ``kept`` trees are kept."""
-    for name, capacity in (("cuts", n_cuts), ("boxes", n_cuts), ("leaves", n_leaves), ("values", n_leaves)):
+    for name, capacity in (
+        ("cuts", n_cuts),
+        ("boxes", n_cuts),
+        ("sums", n_cuts),
+        ("leaves", n_leaves),
+        ("values", n_leaves),
+    ):
         if capacity < getattr(forest, name).shape[1]:
             changed: dict[str, Any] = {name: shrink_trees(getattr(forest, name), capacity, kept)}
             forest = forest._replace(**changed)
@@ -370,12 +393,14 @@ def shrink_nodes(forest: ForestArrays, n_cuts: int, n_leaves: int, kept: int) ->
 def resize_held(forest: ForestArrays, capacity: int) -> Iterator[ForestArrays]:
     """Make room for ``capacity`` rows. A leaf with a pending cut has at least ``min_split``, which bounds the queue."""
     queue = capacity // forest.min_split + 1
-    return _resize(forest, queue=queue, labels=capacity, links=capacity, rows=capacity)
+    return _resize(
+        forest, queue=queue, labels=capacity, duals=capacity, residuals=capacity, links=capacity, rows=capacity
+    )
 
 
 def _resize(forest: ForestArrays, **capacities: int) -> Iterator[ForestArrays]:
     for name, capacity in capacities.items():
-        resize = resize_rows if name in ("rows", "labels") else resize_trees
+        resize = resize_rows if name in ("rows", "labels", "duals", "residuals") else resize_trees
         changed: dict[str, Any] = {name: resize(getattr(forest, name), capacity)}
         forest = forest._replace(**changed)
         yield forest

@@ -117,6 +117,10 @@ class ForestConfig:
     scaling : "minmax", None or (low, high)
     window : int or None
         Hold at most this many rows, the latest.
+    n_outputs : int
+        Numbers per label, in regression.
+    n_columns : int
+        Label columns of joint values; 0 for mean values.
     """
 
     n_trees: int
@@ -128,6 +132,8 @@ class ForestConfig:
     redraw: bool
     scaling: str | Range | None
     window: int | None
+    n_outputs: int = 1
+    n_columns: int = 0
 
     @classmethod
     def from_parameters(
@@ -143,8 +149,22 @@ class ForestConfig:
         refinement: str,
         scaling: Any,
         window: Any,
+        values: str = "mean",
+        n_outputs: int = 1,
     ) -> ForestConfig:
         """Return the configuration for the parameters of an interface, whose types and bounds are checked already."""
+        joint = values == "joint"
+        if joint and refinement == "redraw":
+            raise ValueError(
+                "values='joint' needs refinement='exact': trees that redraw their cuts depend on the order of the rows and "
+                "cannot be built afresh"
+            )
+        if n_outputs > 1 and not joint:
+            raise ValueError(f"y has {n_outputs} columns; several outputs need values='joint'")
+        if isinstance(budget, str) and budget == "auto":
+            budget = math.inf if joint else "minimax"
+        if isinstance(min_samples_split, str):
+            min_samples_split = 2 if joint else 4
         return cls(
             n_trees=int(n_estimators),  # numpy's integers may be too small to calculate with
             n_features=n_features,
@@ -155,4 +175,13 @@ class ForestConfig:
             redraw=refinement == "redraw",
             scaling=make_scaling(scaling, n_features),
             window=None if window is None else int(window),
+            n_outputs=n_outputs,
+            n_columns=count_columns(n_classes, n_outputs) if joint else 0,
         )
+
+
+def count_columns(n_classes: int, n_outputs: int) -> int:
+    """Return the number of label columns of joint values: one for two classes, else one per class or output."""
+    if not n_classes:
+        return n_outputs
+    return 1 if n_classes == 2 else n_classes

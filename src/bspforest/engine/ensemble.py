@@ -138,7 +138,7 @@ class TreeEnsemble:
             compiled = self._resolved[entry.__name__] = resolve(entry, args)
         return compiled
 
-    def _call(self, entry: Any, *args: Any) -> Any:
+    def call(self, entry: Any, *args: Any) -> Any:
         """Call a kernel."""
         return self._resolve(entry, *args)(*args)
 
@@ -150,12 +150,12 @@ class TreeEnsemble:
         n_shares = min(self.n_threads, self.n_trees) if n_rows * self.n_trees >= WORTH_THREADS else 1
         if n_shares == 1:
             scratch = [self._get_scratch(j, size) for j, size in enumerate(sizes)]
-            return self._call(entry, self.arrays, *scratch, 0, self.n_trees, *args)
+            return self.call(entry, self.arrays, *scratch, 0, self.n_trees, *args)
         scratches = [[self._get_scratch(2 * k + j, size) for j, size in enumerate(sizes)] for k in range(n_shares)]
         ends = [self.n_trees * k // n_shares for k in range(n_shares + 1)]
 
         def call(a: int, b: int) -> int:
-            return max(self._call(entry, self.arrays, *scratches[k], ends[k], ends[k + 1], *args) for k in range(a, b))
+            return max(self.call(entry, self.arrays, *scratches[k], ends[k], ends[k + 1], *args) for k in range(a, b))
 
         return max(run_parts(call, n_shares, n_shares, n_rows * self.n_trees))
 
@@ -307,7 +307,7 @@ class TreeEnsemble:
     def _read_scratch(self, n_rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return layout.make_read_scratch(n_rows, self.n_features, self.n_trees)
 
-    def _read_rows(self, call: Callable, n: int) -> None:
+    def read_rows(self, call: Callable, n: int) -> None:
         """Run ``call(start, end, *scratch)`` for all of n rows, in threads."""
 
         def read(start: int, end: int) -> None:
@@ -322,16 +322,16 @@ class TreeEnsemble:
         out = np.zeros((len(X), self.arrays.n_classes + 1 if self.arrays.n_classes else 5))
         X = layout.as_rows(X)
         if len(X) == 1:
-            self._call(sum_leaves, self.arrays, X, 0, 1, int(hard), out, *self._read_scratch(1))
+            self.call(sum_leaves, self.arrays, X, 0, 1, int(hard), out, *self._read_scratch(1))
             return out
-        self._read_rows(lambda a, b, *scratch: sum_leaves(self.arrays, X, a, b, int(hard), out, *scratch), len(X))
+        self.read_rows(lambda a, b, *scratch: sum_leaves(self.arrays, X, a, b, int(hard), out, *scratch), len(X))
         return out
 
     def find_leaves(self, X: np.ndarray) -> np.ndarray:
         """Return the leaf of each row in each tree, as the kernels number them."""
         X = layout.as_rows(X)
         out = np.empty((len(X), self.n_trees), dtype=np.int64)
-        self._read_rows(lambda a, b, *scratch: find_all_leaves(self.arrays, X, a, b, out, *scratch), len(X))
+        self.read_rows(lambda a, b, *scratch: find_all_leaves(self.arrays, X, a, b, out, *scratch), len(X))
         return out
 
     def leaf_points(self, leaves: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy, deepcopy
+from typing import Any
 
 import numpy as np
 
-from .arrays import Scratch, allocate
+from .arrays import LABEL, LABEL_WEIGHT, Scratch, allocate
 from .config import FAMILIES, ForestConfig
 from .ensemble import TreeEnsemble
 from .interrupts import UNPROTECTED, Interrupts
+from .memory import empty
 from .progress import SILENT, Progress
 from .rows import RowTable
 from .scaling import find_range, spread
@@ -29,6 +31,28 @@ REBUILD_SHARE = 7
 RANGE_BLOCK = 65_536
 
 
+class Values:
+    """What is kept beside the trees in order to predict. Mean values need nothing: the leaves have all of it.
+
+    A forest calls these methods after its trees and rows have changed.
+    """
+
+    # Whether labels that are forgotten still have a say: `refresh` must be called before predicting, learning or saving.
+    is_stale = False
+
+    def built(self, forest: OnlineForest, *, in_order: bool, interrupts: Interrupts) -> None:
+        """All trees were built from the rows held, which came ``in_order`` of time."""
+
+    def inserted(self, forest: OnlineForest, slots: np.ndarray, interrupts: Interrupts) -> None:
+        """The rows in ``slots`` were inserted into all trees."""
+
+    def forgotten(self, forest: OnlineForest, slots: np.ndarray, *, exactly: bool) -> None:
+        """The rows in ``slots`` were removed: ``exactly``, as if they had never been seen, or because of a window."""
+
+    def refresh(self, forest: OnlineForest, interrupts: Interrupts) -> None:
+        """Remove what forgotten labels have left."""
+
+
 class OnlineForest:
     """A forest that holds rows and can learn, forget and be asked.
 
@@ -36,6 +60,7 @@ class OnlineForest:
     ----------
     config : ForestConfig
     seed : numpy.random.SeedSequence
+    values : Values
 
     Attributes
     ----------
@@ -51,7 +76,7 @@ class OnlineForest:
 
     verify: Callable[[OnlineForest], None] | None = None
 
-    def __init__(self, config: ForestConfig, seed: np.random.SeedSequence) -> None:
+    def __init__(self, config: ForestConfig, seed: np.random.SeedSequence, values: Values | None = None) -> None:
         streams = seed.generate_state(4 * config.n_trees, np.uint64).reshape(config.n_trees, 4)
         self.config = config
         self.trees = TreeEnsemble(
@@ -62,8 +87,11 @@ class OnlineForest:
                 n_classes=config.n_classes,
                 n_features=config.n_features,
                 streams=streams,
+                n_outputs=config.n_outputs,
+                n_columns=config.n_columns,
             )
         )
+        self.values = Values() if values is None else values
         self.rows = RowTable()
         self.budget = 0.0
         self.range = (np.zeros(config.n_features), np.zeros(config.n_features))
@@ -107,10 +135,15 @@ class OnlineForest:
         w: np.ndarray,
         progress: Progress = SILENT,
         interrupts: Interrupts = UNPROTECTED,
+        *,
+        in_order: bool = True,
     ) -> None:
-        """Learn rows in order. If interrupted between two blocks, the rows of the first ones are learned, by all trees."""
+        """Learn rows in order. If interrupted between two blocks, the rows of the first ones are learned, by all trees.
+
+        ``in_order``: the order of the rows is one of time.
+        """
         if len(X) == 1 and self.n_held and self.config.window != 1:
-            self.learn_row(X, y[0], w[0])
+            self.learn_row(X, y[0], w[0], interrupts)
             progress.advance(1)
             return
         if len(X):
@@ -137,19 +170,20 @@ class OnlineForest:
                 self.learned_since = 0
             if self.n_held == 0 and not self.config.redraw:
                 self._build_first(X[block], y[block], w[block], float(block_budgets[-1]), progress)
+                self.values.built(self, in_order=in_order, interrupts=interrupts)
             elif self._should_rebuild(X[block]):
-                self._rebuild_with(X[block], y[block], w[block], float(block_budgets[-1]))
+                self._rebuild_with(X[block], y[block], w[block], float(block_budgets[-1]), interrupts)
                 progress.advance(len(X[block]))
             else:
-                self._add(X[block], y[block], w[block], block_budgets)
+                self._add(X[block], y[block], w[block], block_budgets, interrupts)
                 progress.advance(len(X[block]))
             interrupts.poll()
 
-    def learn_row(self, x: np.ndarray, y: float, w: float) -> None:
+    def learn_row(self, x: np.ndarray, y: Any, w: float, interrupts: Interrupts = UNPROTECTED) -> None:
         """Learn one row of shape (1, d) or (d,): `learn` without what only blocks need, half the time with 10 trees."""
         held, window = self.rows.n_held, self.config.window
         if held == 0 or window == 1:
-            self.learn(np.reshape(x, (1, -1)), np.array([y], float), np.array([w], float))
+            self.learn(np.reshape(x, (1, -1)), np.array([y], float), np.array([w], float), SILENT, interrupts)
             return
         budget = self.config.budget(held + 1 if window is None else min(held + 1, window))
         if budget < self.config.budget(held):
@@ -157,7 +191,7 @@ class OnlineForest:
         if self.verify is not None:
             self._verify()
         self._make_window_room(1)
-        self._add(x, y, w, np.array([budget]))
+        self._add(x, y, w, np.array([budget]), interrupts)
 
     def _budgets_of_blocks(self, held: int, sizes: list[int]) -> list[np.ndarray]:
         """Return the budgets after the rows of each block; raise if they decrease, before anything is changed.
@@ -200,7 +234,7 @@ class OnlineForest:
         if window is not None and self.n_held + n > window:
             self.forget_oldest(self.n_held + n - window)
 
-    def _add(self, X: np.ndarray, y: np.ndarray | float, w: np.ndarray | float, budgets: np.ndarray) -> None:
+    def _add(self, X: np.ndarray, y: Any, w: Any, budgets: np.ndarray, interrupts: Interrupts) -> None:
         """Add a block of rows to the trees, the budget after each being ``budgets``."""
         n = len(budgets)
         slots = self._store(X, y, w)
@@ -208,8 +242,10 @@ class OnlineForest:
         budget = max(self.budget, float(budgets[-1]))
         self._insert(slots, budgets if self.config.redraw else np.full(n, budget), budget)
         self.learned_since += n
-        if self.learned_since >= self.held_at_scaling and self.config.scaling == "minmax":
-            self._revise_range()
+        if self.learned_since >= self.held_at_scaling and self.config.scaling == "minmax" and self._revise_range():
+            self.values.built(self, in_order=True, interrupts=interrupts)
+        else:
+            self.values.inserted(self, slots, interrupts)
 
     def _should_rebuild(self, X: np.ndarray) -> bool:
         """Return whether to build the trees afresh with these rows: many, and closer together than boxes can tell.
@@ -225,14 +261,15 @@ class OnlineForest:
         distinct = len(np.unique(Z.astype(np.float32), axis=0))
         return 4 * distinct < len(np.unique(Z, axis=0))
 
-    def _rebuild_with(self, X: np.ndarray, y: np.ndarray, w: np.ndarray, budget: float) -> None:
+    def _rebuild_with(self, X: np.ndarray, y: np.ndarray, w: np.ndarray, budget: float, interrupts: Interrupts) -> None:
         """Build the trees afresh from the rows held and these: exact, as with a revised range."""
         scratch = self.trees.make_build_scratch(self.n_held + len(X))
         self.rows.add(self._store(X, y, w))
         low_high = self._find_range() if self.config.scaling == "minmax" else self.range
         self._rebuild(scratch, np.array([max(self.budget, budget)]), low_high)
+        self.values.built(self, in_order=True, interrupts=interrupts)
 
-    def _store(self, X: np.ndarray, y: np.ndarray | float, w: np.ndarray | float) -> np.ndarray:
+    def _store(self, X: np.ndarray, y: Any, w: Any) -> np.ndarray:
         """Write rows with labels and weights into free slots; return these. They do not count as held yet."""
         n = len(X) if X.ndim == 2 else 1
         self.trees.make_room(self.rows.n_slots + max(0, n - self.rows.n_free), spare=self.n_held > 0)
@@ -245,8 +282,15 @@ class OnlineForest:
             places = slice(first, first + n) if in_order else slots
         arrays = self.trees.arrays
         arrays.rows[places] = X
-        arrays.labels[places, 0] = y
-        arrays.labels[places, 1] = w
+        if self.config.n_outputs == 1:
+            arrays.labels[places, LABEL] = y
+        else:
+            arrays.labels[places, LABEL] = np.atleast_2d(y)[:, 0]
+            arrays.labels[places, LABEL_WEIGHT + 1 :] = np.atleast_2d(y)[:, 1:]
+        arrays.labels[places, LABEL_WEIGHT] = w
+        if self.config.n_columns:
+            arrays.duals[places] = 0.0
+            arrays.residuals[places] = 0.0
         return slots
 
     def _insert(self, slots: np.ndarray, budgets: np.ndarray, budget: float) -> None:
@@ -280,8 +324,10 @@ class OnlineForest:
         self.trees.arrays.scaling[:] = spread(low, high)
         self.range = (low, high)
 
-    def _revise_range(self, least: float = 0.1) -> None:
+    def _revise_range(self, least: float = 0.1) -> bool:
         """If the range of some feature has moved by this share of the one in use, build the trees afresh with the new one.
+
+        Returns whether the trees were built.
 
         Without memory to begin with, the trees stay as they are, which is exact for the range in use; the next attempt
         follows when as many rows have been learned.
@@ -289,6 +335,7 @@ class OnlineForest:
         low, high = self._find_range()
         used_low, used_high = self.range
         moved = least * (used_high - used_low)
+        built = False
         if np.any(np.abs(low - used_low) > moved) or np.any(np.abs(high - used_high) > moved):
             budgets = self._budgets_of_held()  # calls the user's function: before anything is changed
             try:
@@ -298,8 +345,10 @@ class OnlineForest:
                     raise
             else:
                 self._rebuild(scratch, budgets, (low, high), (used_low, used_high))
+                built = True
         self.held_at_scaling = self.n_held
         self.learned_since = 0
+        return built
 
     def _find_range(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the range of the rows held; zeros if there are none."""
@@ -364,7 +413,7 @@ class OnlineForest:
             X = self.trees.arrays.rows[self.rows.slots_of(ids)]
             at_end = ((low == X) | (high == X)).any(axis=0)
         try:
-            self._forget(ids, interrupts)
+            self._forget(ids, interrupts, exactly=True)
         finally:
             if at_end.any() and not self._reaches_ends(np.flatnonzero(at_end)):
                 self._revise_range(0.0)
@@ -379,19 +428,51 @@ class OnlineForest:
             columns = columns[~reached]
         return len(columns) == 0
 
-    def _forget(self, ids: np.ndarray, interrupts: Interrupts = UNPROTECTED) -> None:
+    def _forget(self, ids: np.ndarray, interrupts: Interrupts = UNPROTECTED, *, exactly: bool = False) -> None:
         """Forget rows, and keep the range."""
         size = max(256, BLOCK // self.trees.n_trees)
         for start in range(0, len(ids), size):
             block = ids[start : start + size]
-            self.trees.remove(self.rows.slots_of(block))
+            slots = self.rows.slots_of(block)
+            self.trees.remove(slots)
             self.rows.remove(block)
+            self.values.forgotten(self, slots, exactly=exactly)
             interrupts.poll()
 
     def forget_oldest(self, n: int) -> None:
         """Forget the n oldest rows, to make room: the range is revised when as many have been learned."""
         if n > 0:
             self._forget(self.rows.oldest(n))
+
+    def median_root_time(self) -> float:
+        """Return the median over trees of the time of the first cut; infinite if a tree has none."""
+        arrays = self.trees.arrays
+        roots = arrays.state["root"].astype(np.int64)
+        if (roots < 0).any():
+            return np.inf
+        return float(np.median(arrays.cuts["time"][np.arange(len(roots)), roots]))
+
+    def build_aside(self, slots: np.ndarray, n_trees: int, rng: np.random.Generator) -> TreeEnsemble:
+        """Return trees built from some of the rows held, which this forest does not keep."""
+        streams = rng.integers(0, 2**64, size=(n_trees, 4), dtype=np.uint64)
+        own = self.trees.arrays
+        arrays = allocate(
+            family=own.family,
+            min_split=own.min_split,
+            redraw=False,
+            n_classes=own.n_classes,
+            n_features=self.config.n_features,
+            streams=streams,
+            n_outputs=self.config.n_outputs,
+            n_columns=self.config.n_columns,
+        )
+        held = {name: getattr(own, name) for name in ("rows", "labels", "duals", "residuals", "scaling")}
+        links = empty((n_trees, len(own.rows)), np.int32)
+        queue = empty((n_trees, own.queue.shape[1]), own.queue.dtype)
+        trees = TreeEnsemble(arrays._replace(links=links, queue=queue, **held))
+        trees.n_threads = self.trees.n_threads
+        trees.build(slots, self.budget, trees.make_build_scratch(len(slots)), SILENT)
+        return trees
 
     def snapshot(self) -> OnlineForest:
         """Return a copy that shares no arrays with this forest and holds no trace of rows that are forgotten."""
@@ -400,6 +481,7 @@ class OnlineForest:
         _, free = self.rows.export_slots(n_slots)
         other.trees = self.trees.snapshot(free)
         other.rows = deepcopy(self.rows)
+        other.values = copy(self.values)
         return other
 
     def add_classes(self, n: int) -> None:

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from .._validation import FOREST_CONSTRAINTS, check_ids, check_range, check_rows
+from .._validation import FOREST_CONSTRAINTS, JOINT_CONSTRAINTS, check_ids, check_range, check_rows
 from ..engine.config import ForestConfig
 from ..engine.forest import OnlineForest
 from ..engine.interrupts import Interrupts
@@ -21,6 +21,8 @@ from ..engine.locking import change_alone, lock_of
 from ..engine.progress import SILENT, Progress
 from ..engine.tree_view import TreeViews
 from ..persistence import save
+from ..values.joint import JointValues, make_values
+from ..values.tuning import Choice
 
 # Attributes of a fitted estimator, which `fit` makes anew.
 FITTED = ("_forest", "_lock", "_checked", "_may_be_huge", "classes_", "n_features_in_", "feature_names_in_")
@@ -40,6 +42,7 @@ class BSPForest(BaseEstimator):
 
     _parameter_constraints: dict = {
         **FOREST_CONSTRAINTS,
+        **JOINT_CONSTRAINTS,
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -56,12 +59,15 @@ class BSPForest(BaseEstimator):
         n_estimators: int = 100,
         *,
         cuts: str = "pairs",
-        budget: str | float | Callable[[int], float] = "minimax",
+        budget: str | float | Callable[[int], float] = "auto",
         budget_scale: float = 1.0,
-        min_samples_split: int = 4,
+        min_samples_split: int | str = "auto",
         refinement: str = "exact",
         scaling: Any = "minmax",
         window: int | None = None,
+        values: str = "mean",
+        bandwidth: float | str = "auto",
+        ridge: float | str = "auto",
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -74,6 +80,9 @@ class BSPForest(BaseEstimator):
         self.refinement = refinement
         self.scaling = scaling
         self.window = window
+        self.values = values
+        self.bandwidth = bandwidth
+        self.ridge = ridge
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -81,10 +90,10 @@ class BSPForest(BaseEstimator):
     # ------------------------------------------------------------------------------------------------------------------
     # Parameters
 
-    def _make_config(self, n_classes: int) -> ForestConfig:
+    def _make_config(self, n_classes: int, n_outputs: int = 1) -> ForestConfig:
         """Return what a forest is made with. The number of features is known."""
         parameters = {name: getattr(self, name) for name in FOREST_CONSTRAINTS}
-        return ForestConfig.from_parameters(self.n_features_in_, n_classes, **parameters)
+        return ForestConfig.from_parameters(self.n_features_in_, n_classes, n_outputs=n_outputs, **parameters)
 
     def _check_parameters(self) -> None:
         """Check all parameters as `fit` does. The number of features is known."""
@@ -118,14 +127,15 @@ class BSPForest(BaseEstimator):
             change_alone(self, replace)
         return self
 
-    def _fit_new(self, X: np.ndarray, y: np.ndarray, w: np.ndarray, n_classes: int) -> Self:
+    def _fit_new(self, X: np.ndarray, y: np.ndarray, w: np.ndarray, n_classes: int, *, in_order: bool) -> Self:
         """Learn in a new forest. It may be interrupted anywhere: this estimator is then discarded."""
-        config = self._make_config(n_classes)
+        config = self._make_config(n_classes, y.shape[1] if y.ndim == 2 else 1)
         seed = check_random_state(self.random_state).randint(0, 2**32, size=4, dtype=np.uint32)
-        self._forest = OnlineForest(config, np.random.SeedSequence(seed.tolist()))
+        values = make_values(self.values, self.bandwidth, self.ridge, int(seed[0]))
+        self._forest = OnlineForest(config, np.random.SeedSequence(seed.tolist()), values)
         self._may_be_huge = check_range(self._forest, X, False)
         self._set_threads()
-        self._forest.learn(X, y, w, self._make_progress(len(X)))
+        self._forest.learn(X, y, w, self._make_progress(len(X)), in_order=in_order)
         return self
 
     def _learn(self, X: np.ndarray, y: np.ndarray, w: np.ndarray) -> Self:
@@ -134,9 +144,17 @@ class BSPForest(BaseEstimator):
         self._set_threads()
         progress = self._make_progress(len(X))
         self._may_be_huge |= may_be_huge
+        self._refresh_values()
         change_alone(self, lambda interrupts: self._forest.learn(X, y, w, progress, interrupts))
         self._may_be_huge = may_be_huge
         return self
+
+    def _refresh_values(self) -> None:
+        """Remove what forgotten labels have left, before anything is predicted, learned or saved."""
+        if hasattr(self, "_forest") and self._forest.values.is_stale:
+            with lock_of(self).changing:
+                forest = self._forest
+                change_alone(self, lambda interrupts: forest.values.refresh(forest, interrupts))
 
     def _make_progress(self, n: int) -> Progress:
         return Progress(n, type(self).__name__, "rows", enabled=True) if self.verbose else SILENT
@@ -202,6 +220,7 @@ class BSPForest(BaseEstimator):
         overwrite : bool, default=True
             If False, and the file exists, FileExistsError.
         """
+        self._refresh_values()
         save(self, path, extra=extra, overwrite=overwrite)
 
     # ------------------------------------------------------------------------------------------------------------------
@@ -243,6 +262,27 @@ class BSPForest(BaseEstimator):
         return self._fitted_forest().n_held
 
     @property
+    def bandwidth_(self) -> float:
+        """The bandwidth of joint values."""
+        return self._get_choice().bandwidth
+
+    @property
+    def ridge_(self) -> float:
+        """The ridge of joint values."""
+        return self._get_choice().ridge
+
+    @property
+    def validation_error_(self) -> float:
+        """The mean held-out squared error with which bandwidth and ridge were chosen; NaN if both were given."""
+        return self._get_choice().error
+
+    def _get_choice(self) -> Choice:
+        values = self._fitted_forest().values
+        if not isinstance(values, JointValues) or values.choice is None:
+            raise AttributeError("bandwidth_, ridge_ and validation_error_ are those of joint values (values='joint')")
+        return values.choice
+
+    @property
     def budget_(self) -> float:
         """The budget in use."""
         return self._fitted_forest().budget
@@ -260,6 +300,7 @@ class BSPForest(BaseEstimator):
 
     def __getstate__(self) -> dict:
         """Return a consistent state to be copied or pickled, without the lock."""
+        self._refresh_values()
         with lock_of(self).reading:
             state = dict(super().__getstate__())
             if "_forest" in state:

@@ -13,6 +13,7 @@ from .._sklearn_compat import StrOptions, fit_context
 from .._validation import check_classes, check_labels, check_rows, check_weights, encode_labels
 from ..engine.locking import lock_of
 from ..values import mean
+from ..values.joint import JointValues, to_probabilities
 from .base import BSPForest
 
 VOTINGS = ("soft", "hard")
@@ -116,12 +117,15 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         n_estimators: int = 100,
         *,
         cuts: str = "pairs",
-        budget: str | float | Callable[[int], float] = "minimax",
+        budget: str | float | Callable[[int], float] = "auto",
         budget_scale: float = 1.0,
-        min_samples_split: int = 4,
+        min_samples_split: int | str = "auto",
         refinement: str = "exact",
         scaling: Any = "minmax",
         window: int | None = None,
+        values: str = "mean",
+        bandwidth: float | str = "auto",
+        ridge: float | str = "auto",
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -137,6 +141,9 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
             refinement=refinement,
             scaling=scaling,
             window=window,
+            values=values,
+            bandwidth=bandwidth,
+            ridge=ridge,
             n_jobs=n_jobs,
             random_state=random_state,
             verbose=verbose,
@@ -163,7 +170,7 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         X = check_rows(fresh, X, reset=True)
         y = check_labels(type(self).__name__, X, y)
         classes, index = np.unique(y, return_inverse=True)
-        return self._become(fresh._fit_classes(X, index, sample_weight, classes))
+        return self._become(fresh._fit_classes(X, index, sample_weight, classes, in_order=False))
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn more rows.
@@ -209,11 +216,13 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         X = check_rows(fresh, X, reset=True, min_rows=0)
         known = check_classes(classes)
         index = encode_labels(check_labels(type(self).__name__, X, y), known)
-        return self._become(fresh._fit_classes(X, index, sample_weight, known))
+        return self._become(fresh._fit_classes(X, index, sample_weight, known, in_order=True))
 
-    def _fit_classes(self, X: np.ndarray, index: np.ndarray, sample_weight: Any, classes: np.ndarray) -> Self:
+    def _fit_classes(
+        self, X: np.ndarray, index: np.ndarray, sample_weight: Any, classes: np.ndarray, *, in_order: bool
+    ) -> Self:
         w = self._check_weights(sample_weight, X, index, classes)
-        self._fit_new(X, index.astype(np.float64), w, len(classes))
+        self._fit_new(X, index.astype(np.float64), w, len(classes), in_order=in_order)
         self.classes_ = classes
         return self
 
@@ -246,8 +255,12 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         """
         if self.voting not in VOTINGS:
             raise ValueError(f"voting must be one of {', '.join(map(repr, VOTINGS))}, got {self.voting!r}")
+        self._refresh_values()
         with lock_of(self).reading:
             X = self._check_before_predict(X)
+            values = self._forest.values
+            if isinstance(values, JointValues):
+                return to_probabilities(values.predict(self._forest, X))
             sums = self._forest.trees.sum_leaves(X, hard=self.voting == "hard")
             return mean.shares(self._forest, sums)
 
@@ -276,6 +289,7 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         -------
         ndarray of shape (n_samples,)
         """
+        self._refresh_values()
         with lock_of(self).reading:  # once for both: another `fit` may change the classes
             best = self.predict_proba(X).argmax(axis=1)
             return self.classes_[best]

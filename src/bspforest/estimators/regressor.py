@@ -11,6 +11,7 @@ from .._sklearn_compat import fit_context
 from .._validation import check_quantiles, check_rows, check_targets, check_weighted_targets
 from ..engine.locking import lock_of
 from ..values import mean
+from ..values.joint import JointValues
 from .base import BSPForest
 
 
@@ -108,10 +109,10 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         """
         return self._become(self._make_unfitted()._fit(X, y, sample_weight))
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, min_rows: int = 1) -> Self:
-        X = check_rows(self, X, reset=True, min_rows=min_rows)
+    def _fit(self, X: Any, y: Any, sample_weight: Any, *, in_order: bool = False) -> Self:
+        X = check_rows(self, X, reset=True, min_rows=0 if in_order else 1)
         y = check_targets(type(self).__name__, X, y)
-        return self._fit_new(X, y, check_weighted_targets(sample_weight, X, y), 0)
+        return self._fit_new(X, y, check_weighted_targets(sample_weight, X, y), 0, in_order=in_order)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn more rows.
@@ -131,10 +132,15 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         with lock_of(self).changing:
             if not hasattr(self, "_forest"):
                 self._validate_params()
-                return self._become(self._make_unfitted()._fit(X, y, sample_weight, min_rows=0))
+                return self._become(self._make_unfitted()._fit(X, y, sample_weight, in_order=True))
             self._check_changed_parameters()
             X = check_rows(self, X, reset=False, min_rows=0)
             y = check_targets(type(self).__name__, X, y)
+            n_outputs = y.shape[1] if y.ndim == 2 else 1
+            if n_outputs != self._forest.config.n_outputs:
+                raise ValueError(
+                    f"y has {n_outputs} columns, but this forest has learned {self._forest.config.n_outputs}"
+                )
             return self._learn(X, y, check_weighted_targets(sample_weight, X, y))
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
@@ -154,8 +160,12 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         -------
         ndarray of shape (n_samples,), or two of them
         """
+        self._refresh_values()
         with lock_of(self).reading:
             X = self._check_before_predict(X)
+            values = self._forest.values
+            if isinstance(values, JointValues):
+                return values.predict_labels(self._forest, X, return_std=return_std)
             sums = self._forest.trees.sum_leaves(X)
             means = mean.means(self._forest, sums)
             return (means, mean.stds(self._forest, X, sums)) if return_std else means
@@ -176,6 +186,10 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         ndarray of shape (n_samples, n_quantiles)
         """
         q = check_quantiles(quantiles)
+        self._refresh_values()
         with lock_of(self).reading:
             X = self._check_before_predict(X)
+            values = self._forest.values
+            if isinstance(values, JointValues):
+                return values.predict_quantiles(self._forest, X, q)
             return mean.quantiles(self._forest, X, q)

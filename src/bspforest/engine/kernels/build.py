@@ -38,6 +38,7 @@ from .nodes import (
     set_box,
     set_cut,
     set_points,
+    sum_duals,
     view_tree_with,
 )
 from .partition import partition_rows, partition_rows_inline
@@ -210,6 +211,7 @@ def build(tree, scratch, start, end, parent, side, t0, budget):
                 copy_to_box(scratch.boxes[top], box)
             t, middle, tight = draw_split(tree, scratch, box, tight, start, end, t)
             set_cut(tree, v, scratch.cut[0], scratch.normal, t)
+            sum_duals(tree, v, scratch.slots, start, end)
             attach(tree, parent, side, v)
             if t <= budget and t < math.inf:
                 if tight:

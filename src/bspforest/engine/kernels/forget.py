@@ -27,6 +27,7 @@ from .nodes import (
     search_beyond,
     set_box,
     set_cut,
+    subtract_dual,
     view_tree,
 )
 from .pending import schedule, unschedule
@@ -120,6 +121,10 @@ def forget_point(tree, scratch, slot, z):
     if pending and n + 1 > scratch.rows.shape[0]:
         return n + 1
     remove_point(tree, k, slot)
+    for step in range(depth):
+        subtract_dual(tree, path[step], slot)
+    if pending:
+        subtract_dual(tree, ref, slot)
     parent = path[depth - 1] if depth > 0 else NOWHERE
     side = get_side(tree, parent, ref) if depth > 0 else LEFT
     above = path[depth - 2] if depth > 1 else NOWHERE

@@ -27,6 +27,7 @@ from .nodes import (
     attach,
     copy_bounds,
     copy_box,
+    copy_sums,
     extend_box,
     free_cut,
     free_leaf,
@@ -76,6 +77,7 @@ def add_cut_above(tree, scratch, v, low, high, t):
     require(w >= 0)
     set_cut(tree, w, scratch.cut[0], scratch.normal, t)
     copy_box(tree, w, v)
+    copy_sums(tree, w, v)
     extend_box(tree.cuts, tree.boxes, w, low, high)
     copy_bounds(tree.cuts, tree.boxes, w)
     return w

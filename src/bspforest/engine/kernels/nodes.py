@@ -42,8 +42,11 @@ def view_tree_with(forest, m, state):
         forest.values[m],
         forest.queue[m],
         forest.links[m],
+        forest.sums[m],
         forest.rows,
         forest.labels,
+        forest.duals,
+        forest.residuals,
         forest.scaling,
     )
 
@@ -257,6 +260,30 @@ def extend_box(cuts, boxes, v, low, high):
         own[HIGH, k] = max(own[HIGH, k], round_up(high[k]))
     copy_bounds(cuts, boxes, v)
     return True
+
+
+@always_inline
+def sum_duals(tree, v, slots, start, end):
+    """Set the sum of the duals of node ``v`` to that of the rows in ``slots[start:end]``."""
+    for c in range(tree.sums.shape[1]):
+        total = 0.0
+        for s in range(start, end):
+            total += tree.duals[slots[s], c]
+        tree.sums[v, c] = total
+
+
+@always_inline
+def copy_sums(tree, v, w):
+    """Give node ``v`` the sums of node ``w``."""
+    for c in range(tree.sums.shape[1]):
+        tree.sums[v, c] = tree.sums[w, c]
+
+
+@always_inline
+def subtract_dual(tree, v, slot):
+    """Take the duals of a row out of the sums of node ``v``."""
+    for c in range(tree.sums.shape[1]):
+        tree.sums[v, c] -= tree.duals[slot, c]
 
 
 @always_inline
