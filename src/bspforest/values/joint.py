@@ -54,6 +54,30 @@ class JointValues(Values):
     def __getstate__(self) -> dict:
         return {**self.__dict__, "_totals": None, "_neighbours": None}
 
+    def export_state(self) -> dict[str, Any]:
+        """Return what is kept beside duals, residuals and sums, as JSON can hold it."""
+        return {
+            "given_bandwidth": self.given_bandwidth,
+            "given_ridge": self.given_ridge,
+            "seed": self.seed,
+            "choice": None if self.choice is None else list(self.choice),
+            "mean": self.mean.tolist(),
+            "learned_since_solve": self.learned_since_solve,
+            "held_at_solve": self.held_at_solve,
+            "held_at_tuning": self.held_at_tuning,
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> JointValues:
+        """Return joint values with the state that `export_state` gave."""
+        values = cls(state["given_bandwidth"], state["given_ridge"], state["seed"])
+        values.choice = None if state["choice"] is None else Choice(*state["choice"])
+        values.mean = np.array(state["mean"], float)
+        values.learned_since_solve = state["learned_since_solve"]
+        values.held_at_solve = state["held_at_solve"]
+        values.held_at_tuning = state["held_at_tuning"]
+        return values
+
     def _changed(self) -> None:
         """Drop what is computed from rows and trees."""
         self._totals = self._neighbours = None
