@@ -16,7 +16,7 @@ from ..engine.forest import OnlineForest, Values
 from ..engine.interrupts import UNPROTECTED, Interrupts
 from ..engine.kernels.joint import learn_duals, sum_paths, sum_totals
 from ..engine.memory import empty
-from .kernel_matrix import KernelMatrix, solve
+from .kernel_matrix import KernelMatrix, empty_totals, make_totals, solve
 from .neighbours import NeighbourLabels
 from .tuning import Choice, HeldOut, choose, choose_neighbour, prepare, project
 
@@ -50,8 +50,9 @@ class JointValues(Values):
         The bandwidth and ridge in use, from the first row on.
     mean : ndarray of shape (columns,)
         The mean label.
-    is_solved : bool
-        False while duals wait to be found for rows or trees that are new: if that is interrupted, the next rows make up for it.
+    is_solved, is_rebuilt : bool
+        Whether duals wait to be found for rows that are new, and for trees that are: if that is interrupted, the next rows make up
+        for it.
     """
 
     def __init__(self, bandwidth: float | None, ridge: float | None, seed: int) -> None:
@@ -63,6 +64,7 @@ class JointValues(Values):
         self.unit = np.nan  # median time of the roots' cuts when the bandwidth was chosen
         self.in_order = True  # whether the rows held came in order of time
         self.is_solved = True
+        self.is_rebuilt = False
         self.learned_since_solve = 0
         self.held_at_solve = 0
         self.held_at_tuning = 0
@@ -84,6 +86,7 @@ class JointValues(Values):
             "unit": self.unit,
             "in_order": self.in_order,
             "is_solved": self.is_solved,
+            "is_rebuilt": self.is_rebuilt,
             "learned_since_solve": self.learned_since_solve,
             "held_at_solve": self.held_at_solve,
             "held_at_tuning": self.held_at_tuning,
@@ -95,7 +98,7 @@ class JointValues(Values):
         values = cls(state["given_bandwidth"], state["given_ridge"], state["seed"])
         values.choice = None if state["choice"] is None else Choice(*state["choice"])
         values.mean = np.array(state["mean"], float)
-        for name in ("unit", "in_order", "is_solved", "learned_since_solve", "held_at_solve", "held_at_tuning"):
+        for name in ("unit", "in_order", "is_solved", "is_rebuilt", "learned_since_solve", "held_at_solve", "held_at_tuning"):
             setattr(values, name, state[name])
         return values
 
@@ -110,8 +113,8 @@ class JointValues(Values):
         """Choose bandwidth and ridge if the rows have doubled, and solve: the trees were built from the rows held."""
         self._changed()
         self.in_order = in_order
-        self.is_solved = False
-        self._revise(forest, interrupts, rebuilt=True)
+        self.is_solved, self.is_rebuilt = False, True
+        self._revise(forest, interrupts)
 
     def inserted(self, forest: OnlineForest, slots: np.ndarray, interrupts: Interrupts) -> None:
         """Give new rows duals, or solve for all, if there are many since the last solve."""
@@ -217,7 +220,7 @@ class JointValues(Values):
         w[slots] = forest.trees.arrays.labels[slots, LABEL_WEIGHT]
         return slots, y, w
 
-    def _revise(self, forest: OnlineForest, interrupts: Interrupts, *, warm: bool = True, rebuilt: bool = False) -> None:
+    def _revise(self, forest: OnlineForest, interrupts: Interrupts, *, warm: bool = True) -> None:
         """Choose bandwidth and ridge, if it is time, and solve. Nothing is changed before all is found."""
         slots, y, w = self._collect(forest)
         if not len(slots):
@@ -225,7 +228,7 @@ class JointValues(Values):
         unit, choice = self.unit, self.choice
         start = forest.trees.arrays.duals[: len(y)] if warm and self.held_at_solve else None
         is_due = choice is None or len(slots) >= 2 * self.held_at_tuning
-        if is_due or rebuilt:
+        if is_due or self.is_rebuilt:
             unit = forest.median_root_time()
         matrix = None
         if choice is None or is_due:
@@ -235,7 +238,7 @@ class JointValues(Values):
                 rng = self._make_rng(forest)
                 held_out = HeldOut(slots, project(y, rng), w, latest=self.in_order, rng=rng, poll=interrupts.poll)
                 choice = choose_neighbour(held_out, matrix.first(CORRECTING_TREES), choice)
-        elif rebuilt and self.given_bandwidth is None and 0 < unit < np.inf and 0 < self.unit < np.inf:
+        elif self.is_rebuilt and self.given_bandwidth is None and 0 < unit < np.inf and 0 < self.unit < np.inf:
             choice = choice._replace(bandwidth=choice.bandwidth * unit / self.unit)  # time runs as the scaling says
         if matrix is None:
             matrix = KernelMatrix(forest.trees, len(slots), choice.bandwidth)
@@ -243,11 +246,13 @@ class JointValues(Values):
         duals = solve(matrix, centred, diagonal, start=start, poll=interrupts.poll)
         forest.trees.arrays.duals[: len(y)] = duals
         self.mean, self.choice, self.unit = mean, choice, unit
-        self._totals = matrix.set_sums()
+        totals = empty_totals(forest.trees)
+        matrix.add_up(totals, set_sums=True)
+        self._totals = totals
         self.held_at_solve = len(slots)
         self.held_at_tuning = len(slots) if is_due else self.held_at_tuning
         self.learned_since_solve = 0
-        self.is_solved = True
+        self.is_solved, self.is_rebuilt = True, False
 
     def _make_rng(self, forest: OnlineForest) -> np.random.Generator:
         return np.random.default_rng([self.seed, forest.n_seen])
@@ -281,7 +286,7 @@ class JointValues(Values):
         totals = self._totals
         if totals is not None or len(X) >= forest.n_held // 2 > 0:
             if totals is None:
-                totals = self._totals = KernelMatrix(trees, forest.n_held, self.choice.bandwidth).set_sums()
+                totals = self._totals = make_totals(trees, forest.n_held, self.choice.bandwidth)
             trees.read_rows(lambda a, b, *scratch: sum_totals(trees.arrays, X, a, b, totals, out, *scratch), len(X))
         else:
             bandwidth = self.choice.bandwidth

@@ -37,12 +37,17 @@ class KernelMatrix:
         Rows held, at least one.
     bandwidth : float
     n_trees : int or None
-        How many of the trees to use, the first ones; None for all.
+        How many of the trees to use; None for all.
+    offset : int
+        The first of them.
     """
 
-    def __init__(self, trees: TreeEnsemble, n_rows: int, bandwidth: float, n_trees: int | None = None) -> None:
+    def __init__(
+        self, trees: TreeEnsemble, n_rows: int, bandwidth: float, n_trees: int | None = None, offset: int = 0
+    ) -> None:
         self.ensemble = trees
         self.n_trees = trees.n_trees if n_trees is None else n_trees
+        self.offset = offset
         self.n_rows = n_rows
         n, most = self.n_trees, max(1, n_rows - 1)
         self.slots = np.empty((n, n_rows), np.int32)
@@ -72,7 +77,7 @@ class KernelMatrix:
         def run(first: int, last: int) -> None:
             depth = arrays.cuts.shape[1] + 1
             scratch = np.empty((depth, 2), np.int64), np.empty(depth)
-            order_trees(arrays, first, last, bandwidth, *self._order, self.leaves, self.nodes, *scratch)
+            order_trees(arrays, self.offset, first, last, bandwidth, *self._order, self.leaves, self.nodes, *scratch)
 
         run_parts(run, self.n_trees, self.ensemble.n_threads, self.n_rows * self.n_trees)
 
@@ -99,17 +104,30 @@ class KernelMatrix:
         total /= self.n_trees
         return total[:, :n_columns]
 
-    def set_sums(self) -> np.ndarray:
-        """Give all nodes the sums of the forest's duals; return what each tree predicts in each leaf."""
+    def add_up(self, totals: np.ndarray, *, set_sums: bool) -> None:
+        """Fill ``totals`` with what each tree predicts in each leaf; ``set_sums``: also give all nodes their sums of duals."""
         arrays = self.ensemble.arrays
-        totals = np.zeros((*arrays.leaves.shape, arrays.duals.shape[1]))
 
         def run(first: int, last: int) -> None:
             prefix, steps = np.empty((2, self.n_rows + 1, 1))
-            set_node_sums(arrays, *self._order, self.leaves, self.nodes, first, last, totals, prefix, steps)
+            nodes = self.leaves, self.nodes, self.offset, first, last
+            set_node_sums(arrays, *self._order, *nodes, set_sums, totals, prefix, steps)
 
         run_parts(run, self.n_trees, self.ensemble.n_threads, self.n_rows * self.n_trees)
-        return totals
+
+
+def make_totals(trees: TreeEnsemble, n_rows: int, bandwidth: float) -> np.ndarray:
+    """Return what each tree predicts in each leaf, without changing anything, and without all trees in order at once."""
+    totals = empty_totals(trees)
+    for first in range(0, trees.n_trees, TREES_PER_BLOCK):
+        n = min(TREES_PER_BLOCK, trees.n_trees - first)
+        KernelMatrix(trees, n_rows, bandwidth, n, first).add_up(totals, set_sums=False)
+    return totals
+
+
+def empty_totals(trees: TreeEnsemble) -> np.ndarray:
+    """Return an array for what each tree predicts in each leaf."""
+    return np.zeros((*trees.arrays.leaves.shape, trees.arrays.duals.shape[1]))
 
 
 class TreeInverse:

@@ -61,19 +61,19 @@ def comes_first(left, right):
 
 
 @entry_point(
-    lambda: (example_forest(), 0, 0, 1.0, *example_order(), *example_nodes(), np.empty((1, 2), np.int64), np.empty(1))
+    lambda: (example_forest(), 0, 0, 0, 1.0, *example_order(), *example_nodes(), np.empty((1, 2), np.int64), np.empty(1))
 )
-def order_trees(forest, first, last, bandwidth, slots, own, starts, ends, weights, counts, leaves, nodes, stack, shares):
-    """List the rows of trees ``first`` to ``last`` in the order of a walk, and their nodes, parents first, as intervals of them.
+def order_trees(forest, offset, first, last, bandwidth, slots, own, starts, ends, weights, counts, leaves, nodes, stack, shares):
+    """List the rows of trees in the order of a walk, and their nodes, parents first, as intervals of them.
 
-    Interval k of tree m goes from ``starts[m, k]`` to ``ends[m, k]`` and has the weight ``weights[m, k]``; there are ``counts[m]``.
+    Rows ``first`` to ``last`` of the arrays are filled from the trees ``offset`` further. Interval k of tree m goes from ``starts[m, k]`` to ``ends[m, k]`` and has the weight ``weights[m, k]``; there are ``counts[m]``.
     ``nodes`` are their references, ``leaves`` the leaves of the rows. ``own`` is the weight of the leaf of a row that is alone in it,
     else 0. ``stack`` and ``shares`` are scratch space with room for one entry per cut.
     """
     for m in range(first, last):
         counts[m] = order_tree(
             forest,
-            m,
+            offset + m,
             bandwidth,
             slots[m],
             own[m],
@@ -212,18 +212,22 @@ def add_product_lanes(slots, own, starts, ends, weights, n_intervals, first, p, 
         *example_nodes(),
         0,
         0,
+        0,
+        True,
         np.empty((1, 1, 1)),
         np.empty((1, LANES)),
         np.empty((1, LANES)),
     )
 )
-def set_node_sums(forest, slots, own, starts, ends, weights, counts, leaves, nodes, first, last, totals, prefix, steps):
-    """Give the nodes of trees ``first`` to ``last`` their sums of duals, and ``totals`` what each tree predicts in each leaf.
+def set_node_sums(
+    forest, slots, own, starts, ends, weights, counts, leaves, nodes, offset, first, last, set_sums, totals, prefix, steps
+):
+    """Fill ``totals`` with what trees predict in each leaf, and, if asked, their nodes with their sums of duals.
 
-    ``prefix`` and ``steps`` are scratch space for one row more than there are.
+    Rows ``first`` to ``last`` of the arrays are those of the trees ``offset`` further. ``prefix`` and ``steps`` are scratch space for one row more than there are.
     """
     for m in range(first, last):
-        tree = view_tree(forest, m)
+        tree = view_tree(forest, offset + m)
         n = slots.shape[1]
         for c in range(tree.sums.shape[1]):
             prefix[0, 0] = 0.0
@@ -236,12 +240,12 @@ def set_node_sums(forest, slots, own, starts, ends, weights, counts, leaves, nod
                 total = prefix[end, 0] - prefix[start, 0]
                 steps[start, 0] += weights[m, v] * total
                 steps[end, 0] -= weights[m, v] * total
-                if nodes[m, v] >= 0:
+                if set_sums and nodes[m, v] >= 0:
                     tree.sums[nodes[m, v], c] = total
             total = 0.0
             for k in range(n):
                 total += steps[k, 0]
-                totals[m, leaves[m, k], c] = total + own[m, k] * tree.duals[slots[m, k], c]
+                totals[offset + m, leaves[m, k], c] = total + own[m, k] * tree.duals[slots[m, k], c]
 
 
 @entry_point(lambda: (*example_order()[:4:2], *example_order()[3::2], 0, 0, 0, np.empty((1, 1, 2), np.int32), np.empty(1, np.int64)))
