@@ -83,26 +83,26 @@ class KernelMatrix:
 
     def multiply(self, p: np.ndarray) -> np.ndarray:
         """Return K p, of the same shape as p: slots by columns."""
-        n_columns = p.shape[1]
-        padded = n_columns if n_columns == 1 else -(-n_columns // LANES) * LANES
-        if padded > n_columns:
-            p = np.concatenate([p, np.zeros((len(p), padded - n_columns))], axis=1)
-        p = np.ascontiguousarray(p)
+        lanes = 1 if p.shape[1] == 1 else LANES
+        n_groups = -(-p.shape[1] // lanes)
+        grouped = np.zeros((n_groups, len(p), lanes))  # each group fits a cache
+        for c in range(p.shape[1]):
+            grouped[c // lanes, :, c % lanes] = p[:, c]
         n_blocks = -(-self.n_trees // TREES_PER_BLOCK)
-        partial = np.zeros((n_blocks, *p.shape))
+        partial = np.zeros((n_blocks, *grouped.shape))
 
         def run(first: int, last: int) -> None:
-            prefix, steps = np.empty((2, self.n_rows + 1, min(padded, LANES)))
+            prefix, steps = np.empty((2, self.n_rows + 1, lanes))
             for b in range(first, last):
                 trees = b * TREES_PER_BLOCK, min(self.n_trees, (b + 1) * TREES_PER_BLOCK)
-                add_products(*self._order, *trees, p, partial[b], prefix, steps)
+                add_products(*self._order, *trees, grouped, partial[b], prefix, steps)
 
-        run_parts(run, n_blocks, self.ensemble.n_threads, self.n_rows * self.n_trees * padded)
+        run_parts(run, n_blocks, self.ensemble.n_threads, self.n_rows * self.n_trees * p.shape[1])
         total = partial[0]
         for b in range(1, n_blocks):
             total += partial[b]
         total /= self.n_trees
-        return total[:, :n_columns]
+        return np.moveaxis(total, 0, 1).reshape(len(p), -1)[:, : p.shape[1]]
 
     def add_up(self, totals: np.ndarray, *, set_sums: bool) -> None:
         """Fill ``totals`` with what each tree predicts in each leaf; ``set_sums``: also give all nodes their sums of duals."""

@@ -142,25 +142,31 @@ def order_tree(forest, m, bandwidth, slots, own, starts, ends, weights, leaves, 
     return n_intervals
 
 
-@entry_point(
-    lambda: (*example_order(), 0, 0, np.empty((1, LANES)), np.empty((1, LANES)), np.empty((1, LANES)), np.empty((1, LANES)))
-)
-def add_products(slots, own, starts, ends, weights, counts, first, last, p, out, prefix, steps):
-    """Add the products of trees ``first`` to ``last`` with the columns of ``p`` to ``out``, both by slot.
+def example_columns():
+    """Return examples of columns, of what is added to, and of two scratch arrays."""
+    return np.empty((1, 1, LANES)), np.empty((1, 1, LANES)), np.empty((1, LANES)), np.empty((1, LANES))
 
-    ``p`` has one column, or a multiple of `LANES`. ``prefix`` and ``steps`` are scratch space for one row more than there are.
+
+@entry_point(lambda: (*example_order(), 0, 0, *example_columns()))
+def add_products(slots, own, starts, ends, weights, counts, first, last, p, out, prefix, steps):
+    """Add the products of trees ``first`` to ``last`` with the columns of ``p`` to ``out``.
+
+    Both are by group of columns, slot and column of the group: one, or `LANES`. ``prefix`` and ``steps`` are scratch space for one row
+    more than there are.
     """
     for m in range(first, last):
-        if p.shape[1] == 1:
-            add_product(slots[m], own[m], starts[m], ends[m], weights[m], counts[m], p, out, prefix, steps)
-        else:
-            for c in range(0, p.shape[1], LANES):
-                add_product_lanes(slots[m], own[m], starts[m], ends[m], weights[m], counts[m], c, p, out, prefix, steps)
+        tree = slots[m], own[m], starts[m], ends[m], weights[m], counts[m]
+        for g in range(p.shape[0]):
+            if p.shape[2] == 1:
+                add_product(tree, p[g], out[g], prefix, steps)
+            else:
+                add_product_lanes(tree, p[g], out[g], prefix, steps)
 
 
 @inline_source
-def add_product(slots, own, starts, ends, weights, n_intervals, p, out, prefix, steps):
+def add_product(tree, p, out, prefix, steps):
     """Add the product of one tree with one column."""
+    slots, own, starts, ends, weights, n_intervals = tree
     n = slots.shape[0]
     total = 0.0
     prefix[0, 0] = 0.0
@@ -181,8 +187,9 @@ def add_product(slots, own, starts, ends, weights, n_intervals, p, out, prefix, 
 
 
 @inline_source
-def add_product_lanes(slots, own, starts, ends, weights, n_intervals, first, p, out, prefix, steps):
-    """Add the product of one tree with `LANES` columns from ``first`` on."""
+def add_product_lanes(tree, p, out, prefix, steps):
+    """Add the product of one tree with `LANES` columns."""
+    slots, own, starts, ends, weights, n_intervals = tree
     n = slots.shape[0]
     for c in range(LANES):
         prefix[0, c] = 0.0
@@ -190,7 +197,7 @@ def add_product_lanes(slots, own, starts, ends, weights, n_intervals, first, p, 
     for k in range(n):
         slot = slots[k]
         for c in range(LANES):
-            prefix[k + 1, c] = prefix[k, c] + p[slot, first + c]
+            prefix[k + 1, c] = prefix[k, c] + p[slot, c]
             steps[k + 1, c] = 0.0
     for v in range(n_intervals):
         start, end, weight = starts[v], ends[v], weights[v]
@@ -202,7 +209,7 @@ def add_product_lanes(slots, own, starts, ends, weights, n_intervals, first, p, 
         slot, weight = slots[k], own[k]
         for c in range(LANES):
             steps[k + 1, c] += steps[k, c]
-            out[slot, first + c] += steps[k, c] + weight * p[slot, first + c]
+            out[slot, c] += steps[k, c] + weight * p[slot, c]
 
 
 @entry_point(
