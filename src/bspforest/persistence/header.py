@@ -408,10 +408,13 @@ def _make_values(header: dict[str, Any]) -> Values:
     check_int(state["seed"], "seed", 0, 2**32 - 1)
     for name in ("learned_since_solve", "held_at_solve", "held_at_tuning"):
         check_int(state[name], name, 0, check_int(header.get("n_seen"), "n_seen"))
-    get_entry(state, "is_solved", bool)
+    for name in ("in_order", "is_solved", "is_settled"):
+        get_entry(state, name, bool)
+    expect(type(state["unit"]) in (int, float) and not state["unit"] < 0, f"unit is {str(state['unit'])[:50]}")
+    state["unit"] = float(state["unit"])
     choice, mean = state["choice"], get_entry(state, "mean", list)
     if choice is None:  # nothing was ever learned
-        expect(header.get("n_held") == 0 and not mean and not state["is_solved"], "bandwidth and ridge are missing")
+        expect(header.get("n_held") == 0 and not mean and not state["is_settled"], "bandwidth and ridge are missing")
         return JointValues.from_state(state)
     expect(isinstance(choice, list) and len(choice) == 3, "choice is not a list of three")
     bandwidth, ridge = _check_positive(choice[0], "bandwidth"), _check_positive(choice[1], "ridge")

@@ -56,7 +56,7 @@ class TreeChecker:
         Rows that a window drops leave rounding errors behind, in proportion to their duals, until the next solve.
         """
         values = forest.values
-        if not isinstance(values, JointValues) or (forest.config.window is not None and not values.is_solved):
+        if not isinstance(values, JointValues) or (forest.config.window is not None and not values.is_settled):
             return None
         return SUM_DRIFT * np.abs(forest.trees.arrays.duals[forest.rows.held_slots()]).sum(axis=0)
 

@@ -51,6 +51,9 @@ class JointValues(Values):
         The mean label.
     is_solved : bool
         False while duals wait to be found for rows or trees that are new: if that is interrupted, the next rows make up for it.
+    is_settled : bool
+        Whether nothing has changed since the last solve. Predictions are then read from the totals of leaves, in copies and loaded
+        forests too, which have to make them again: sums along paths round differently.
     """
 
     def __init__(self, bandwidth: float | None, ridge: float | None, seed: int) -> None:
@@ -62,6 +65,7 @@ class JointValues(Values):
         self.unit = np.nan  # median time of the roots' cuts when the bandwidth was chosen
         self.in_order = True  # whether the rows held came in order of time
         self.is_solved = True
+        self.is_settled = False
         self.learned_since_solve = 0
         self.held_at_solve = 0
         self.held_at_tuning = 0
@@ -83,6 +87,7 @@ class JointValues(Values):
             "unit": self.unit,
             "in_order": self.in_order,
             "is_solved": self.is_solved,
+            "is_settled": self.is_settled,
             "learned_since_solve": self.learned_since_solve,
             "held_at_solve": self.held_at_solve,
             "held_at_tuning": self.held_at_tuning,
@@ -94,13 +99,15 @@ class JointValues(Values):
         values = cls(state["given_bandwidth"], state["given_ridge"], state["seed"])
         values.choice = None if state["choice"] is None else Choice(*state["choice"])
         values.mean = np.array(state["mean"], float)
-        for name in ("unit", "in_order", "is_solved", "learned_since_solve", "held_at_solve", "held_at_tuning"):
+        counts = ("learned_since_solve", "held_at_solve", "held_at_tuning")
+        for name in ("unit", "in_order", "is_solved", "is_settled", *counts):
             setattr(values, name, state[name])
         return values
 
     def _changed(self) -> None:
         """Drop what is computed from rows and trees."""
         self._totals = self._neighbours = None
+        self.is_settled = False
 
     # ------------------------------------------------------------------------------------------------------------------
     # Learning
@@ -110,7 +117,10 @@ class JointValues(Values):
         self._changed()
         self.in_order = in_order
         self.is_solved = False
+        is_first = self.choice is None
+        self.is_stale |= is_first  # if this is interrupted, nothing can be predicted or saved before it is made up for
         self._revise(forest, interrupts, rebuilt=True)
+        self.is_stale &= not is_first
 
     def inserted(self, forest: OnlineForest, slots: np.ndarray, interrupts: Interrupts) -> None:
         """Give new rows duals, or solve for all, if there are many since the last solve."""
@@ -245,7 +255,7 @@ class JointValues(Values):
         self.held_at_solve = len(slots)
         self.held_at_tuning = len(slots) if is_due else self.held_at_tuning
         self.learned_since_solve = 0
-        self.is_solved = True
+        self.is_solved = self.is_settled = True
 
     def _make_rng(self, forest: OnlineForest) -> np.random.Generator:
         return np.random.default_rng([self.seed, forest.n_seen])
@@ -299,8 +309,8 @@ class JointValues(Values):
         trees = forest.trees
         out = np.zeros((len(X), len(self.mean)))
         X = as_rows(X)
-        totals = self._totals
-        if totals is not None or len(X) >= forest.n_held // 2 > 0:
+        if self.is_settled or len(X) >= forest.n_held // 2 > 0:
+            totals = self._totals
             if totals is None:
                 totals = self._totals = self._make_totals(forest, set_sums=False)
             trees.read_rows(lambda a, b, *scratch: sum_totals(trees.arrays, X, a, b, totals, out, *scratch), len(X))
