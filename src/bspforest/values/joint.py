@@ -117,10 +117,7 @@ class JointValues(Values):
         self._changed()
         self.in_order = in_order
         self.is_solved = False
-        is_first = self.choice is None
-        self.is_stale |= is_first  # if this is interrupted, nothing can be predicted or saved before it is made up for
         self._revise(forest, interrupts, rebuilt=True)
-        self.is_stale &= not is_first
 
     def inserted(self, forest: OnlineForest, slots: np.ndarray, interrupts: Interrupts) -> None:
         """Give new rows duals, or solve for all, if there are many since the last solve."""
@@ -283,7 +280,7 @@ class JointValues(Values):
         ridges = choice.ridge * np.array([1 / 3, 1.0, 3.0])
         errors = held_out.errors(matrix, ridges, keep=True)
         k = pick_ridge(errors)
-        return Choice(choice.bandwidth, float(ridges[k]), float(errors[k].mean())), held_out.solutions[k]
+        return Choice(choice.bandwidth, float(ridges[k]), held_out.get_mean(errors[k])), held_out.solutions[k]
 
     def _make_totals(self, forest: OnlineForest, *, set_sums: bool) -> np.ndarray:
         """Return what each tree predicts in each leaf; ``set_sums``: also sum the duals over all nodes."""

@@ -111,7 +111,8 @@ class HeldOut:
     def errors(self, matrix: KernelMatrix, ridges: np.ndarray, *, keep: bool = False) -> np.ndarray:
         """Return the squared errors of the rows held out, for each ridge, in increasing order, and each row.
 
-        They are summed over columns, and times the row's weight over the mean weight. Small ridges take the most products. They are
+        They are summed over columns, times the row's weight over the mean weight, and relative to the square of ``scale``, the
+        largest label: squares of large labels would overflow. Small ridges take the most products. They are
         not tried, and have infinite errors, if the error rises before: a solution that is not reached yet is like one with a larger
         ridge. ``keep``: keep the duals in ``solutions``, by ridge, slot and system.
         """
@@ -141,7 +142,11 @@ class HeldOut:
             self._settle(np.ones(len(ridges), bool), predicted, errors)
         if keep:
             self.solutions *= self._roots * self.scale
-        return errors * self.scale**2
+        return errors
+
+    def get_mean(self, errors: np.ndarray) -> float:
+        """Return the mean of some errors in the units of the labels; infinite if it overflows."""
+        return float(errors.mean()) * self.scale * self.scale
 
     def _settle(self, solved: np.ndarray, predicted: np.ndarray, errors: np.ndarray) -> bool:
         """Note the errors of systems that are newly solved; return whether to stop."""
@@ -240,7 +245,7 @@ def choose(
             at += step
     error(at)
     k = pick_ridge(known[at])
-    return Choice(float(bandwidths[at]), float(ridges[k]), float(known[at][k].mean()))
+    return Choice(float(bandwidths[at]), float(ridges[k]), held_out.get_mean(known[at][k]))
 
 
 def pick_ridge(errors: np.ndarray) -> int:
@@ -254,4 +259,4 @@ def pick_ridge(errors: np.ndarray) -> int:
         allowed = gaps.std(axis=1) / np.sqrt(errors.shape[1])
     good = np.isfinite(errors).all(axis=1)
     good[good] = gaps[good].mean(axis=1) <= allowed[good]
-    return int(np.flatnonzero(good)[-1])
+    return int(np.flatnonzero(good)[-1]) if good.any() else len(errors) - 1  # none is finite for weights near the largest
