@@ -131,6 +131,9 @@ def test_files_of_format_1_still_load():
     assert classifier.partial_fit(X, np.where(X[:, 0] > 0, "a", "b")).n_samples_ == 50
     for forest in (regressor, classifier):
         check(forest._forest)
+        parameters = forest.get_params()
+        assert [parameters[name] for name in ("values", "bandwidth", "ridge")] == ["mean", "auto", "auto"]
+        assert (parameters["budget"], parameters["min_samples_split"]) == ("minimax", 4)
 
 
 def test_saving_a_loaded_file_gives_the_same_bytes(tmp_path):

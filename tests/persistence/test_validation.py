@@ -185,7 +185,9 @@ def test_huge_labels_and_windows_are_accepted(tmp_path):
     rng = np.random.default_rng(0)
     X, y = rng.random((200, 3)), rng.random(200)
     with np.errstate(all="ignore"):
-        forest = bspforest.BSPForestRegressor(3, values="joint", bandwidth=1.0, ridge=0.1, random_state=0).fit(X, y * 1e300)
+        forest = bspforest.BSPForestRegressor(3, values="joint", bandwidth=1.0, ridge=0.1, random_state=0).fit(
+            X, y * 1e300
+        )
         forest._forest.trees.arrays.sums[0, 0] = np.inf  # of several labels that are yet larger
         forest.save(tmp_path / "m")
         assert same(bspforest.load(tmp_path / "m", check="fully"), forest)

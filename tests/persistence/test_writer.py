@@ -93,8 +93,8 @@ def find_path(forest, m, slot):
     raise AssertionError("the row is in no leaf")
 
 
-def test_sums_of_free_records_are_wiped(tmp_path):
-    """Rows that a window drops leave free records behind, whose sums nothing else sets before they are used again."""
+def test_what_is_not_in_use_is_wiped(tmp_path):
+    """Rows that a window drops leave free records and slots behind: whatever is there, it is neither saved nor copied."""
     X, y = make_stream(200)
     forest = BSPForestRegressor(5, values="joint", window=200, random_state=0).fit(X, y)
     forest._forest.forget_oldest(30)
@@ -103,9 +103,10 @@ def test_sums_of_free_records_are_wiped(tmp_path):
     unused = arrays.sums[0, arrays.state["n_cuts"][0] :]
     assert len(free) > 20 and len(unused) and any(arrays.sums[m, v].any() for m, v in free)
     secret = np.float64(0.123456789)
-    for where in ((unused,), (arrays.sums[m, v] for m, v in free)):
-        for sums in where:
-            sums[:] = secret
+    slot = forest._forest.rows.export_slots(forest._forest.rows.n_slots)[1][0]
+    for where in ((unused,), (arrays.sums[m, v] for m, v in free), (arrays.duals[slot],), (arrays.residuals[slot],)):
+        for values in where:
+            values[:] = secret
         forest.save(tmp_path / "m")
         for data in ((tmp_path / "m").read_bytes(), pickle.dumps(forest)):
             assert secret.tobytes() not in data
