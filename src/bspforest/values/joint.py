@@ -53,6 +53,9 @@ class JointValues(Values):
     is_solved, is_rebuilt : bool
         Whether duals wait to be found for rows that are new, and for trees that are: if that is interrupted, the next rows make up
         for it.
+    is_settled : bool
+        Whether nothing has changed since the last solve. Predictions are then read from the totals of leaves, in copies and loaded
+        forests too, which have to make them again: sums along paths round differently.
     """
 
     def __init__(self, bandwidth: float | None, ridge: float | None, seed: int) -> None:
@@ -65,6 +68,7 @@ class JointValues(Values):
         self.in_order = True  # whether the rows held came in order of time
         self.is_solved = True
         self.is_rebuilt = False
+        self.is_settled = False
         self.learned_since_solve = 0
         self.held_at_solve = 0
         self.held_at_tuning = 0
@@ -87,6 +91,7 @@ class JointValues(Values):
             "in_order": self.in_order,
             "is_solved": self.is_solved,
             "is_rebuilt": self.is_rebuilt,
+            "is_settled": self.is_settled,
             "learned_since_solve": self.learned_since_solve,
             "held_at_solve": self.held_at_solve,
             "held_at_tuning": self.held_at_tuning,
@@ -98,13 +103,15 @@ class JointValues(Values):
         values = cls(state["given_bandwidth"], state["given_ridge"], state["seed"])
         values.choice = None if state["choice"] is None else Choice(*state["choice"])
         values.mean = np.array(state["mean"], float)
-        for name in ("unit", "in_order", "is_solved", "is_rebuilt", "learned_since_solve", "held_at_solve", "held_at_tuning"):
+        flags = ("in_order", "is_solved", "is_rebuilt", "is_settled")
+        for name in ("unit", *flags, "learned_since_solve", "held_at_solve", "held_at_tuning"):
             setattr(values, name, state[name])
         return values
 
     def _changed(self) -> None:
         """Drop what is computed from rows and trees."""
         self._totals = self._neighbours = None
+        self.is_settled = False
 
     # ------------------------------------------------------------------------------------------------------------------
     # Learning
@@ -252,7 +259,7 @@ class JointValues(Values):
         self.held_at_solve = len(slots)
         self.held_at_tuning = len(slots) if is_due else self.held_at_tuning
         self.learned_since_solve = 0
-        self.is_solved, self.is_rebuilt = True, False
+        self.is_solved, self.is_rebuilt, self.is_settled = True, False, True
 
     def _make_rng(self, forest: OnlineForest) -> np.random.Generator:
         return np.random.default_rng([self.seed, forest.n_seen])
@@ -283,8 +290,8 @@ class JointValues(Values):
         trees = forest.trees
         out = np.zeros((len(X), len(self.mean)))
         X = as_rows(X)
-        totals = self._totals
-        if totals is not None or len(X) >= forest.n_held // 2 > 0:
+        if self.is_settled or len(X) >= forest.n_held // 2 > 0:
+            totals = self._totals
             if totals is None:
                 totals = self._totals = make_totals(trees, forest.n_held, self.choice.bandwidth)
             trees.read_rows(lambda a, b, *scratch: sum_totals(trees.arrays, X, a, b, totals, out, *scratch), len(X))

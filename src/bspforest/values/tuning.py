@@ -128,7 +128,8 @@ class HeldOut:
     def errors(self, matrix: KernelMatrix, ridges: np.ndarray) -> np.ndarray:
         """Return the squared errors of the rows held out, for each ridge, in increasing order, and each row.
 
-        They are summed over columns, and times the row's weight over the mean weight. Small ridges take the most products. They are
+        They are summed over columns, times the row's weight over the mean weight, and relative to the square of ``scale``, the
+        largest label: squares of large labels would overflow. Small ridges take the most products. They are
         not tried, and have infinite errors, if the error rises before: a solution that is not reached yet is like one with a larger
         ridge.
         """
@@ -150,7 +151,11 @@ class HeldOut:
             predicted += run.alphas[:, self._columns] * ahead
         else:
             self._settle(np.ones(len(ridges), bool), predicted, errors)
-        return errors * self.scale**2
+        return errors
+
+    def get_mean(self, errors: np.ndarray) -> float:
+        """Return the mean of some errors in the units of the labels; infinite if it overflows."""
+        return float(errors.mean()) * self.scale * self.scale
 
     def errors_of(self, matrix: KernelMatrix, ridge: float, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """Return the errors for one ridge, with a single fold, and the duals, searched from ``start`` on."""
@@ -161,7 +166,7 @@ class HeldOut:
         y = np.divide(self._goals, self._roots, out=np.zeros_like(self._goals), where=self._roots > 0)[:, :n_columns]
         duals = solve(matrix, y, diagonal, start=start, tolerance=ROUGH * kernel_matrix.TOLERANCE, poll=self._poll)
         predicted = self._means[:n_columns] + matrix.multiply(duals)[self.rows]
-        return np.sum((self._y - predicted) ** 2, axis=1) * self.weights * self.scale**2, duals
+        return np.sum((self._y - predicted) ** 2, axis=1) * self.weights, duals
 
     def _settle(self, solved: np.ndarray, predicted: np.ndarray, errors: np.ndarray) -> bool:
         """Note the errors of systems that are newly solved; return whether to stop."""
@@ -259,16 +264,16 @@ def choose(
             at += step
     error(at)
     k = pick_ridge(known[at])
-    return Choice(float(bandwidths[at]), float(ridges[k]), float(known[at][k].mean()))
+    return Choice(float(bandwidths[at]), float(ridges[k]), held_out.get_mean(known[at][k]))
 
 
 def choose_neighbour(held_out: HeldOut, matrix: KernelMatrix, choice: Choice) -> Choice:
     """Return the choice with its ridge, three times its ridge or a third of it, whichever has the smallest error."""
     errors, duals = held_out.errors_of(matrix, choice.ridge, None)
-    best = choice._replace(error=float(errors.mean()))
+    best = choice._replace(error=held_out.get_mean(errors))
     for factor in (3.0, 1.0 / 3.0):
         ridge = choice.ridge * factor
-        error = float(held_out.errors_of(matrix, ridge, duals / factor if factor > 1 else duals)[0].mean())
+        error = held_out.get_mean(held_out.errors_of(matrix, ridge, duals / factor if factor > 1 else duals)[0])
         if error < best.error:
             return Choice(choice.bandwidth, ridge, error)
     return best
@@ -285,4 +290,4 @@ def pick_ridge(errors: np.ndarray) -> int:
         allowed = gaps.std(axis=1) / np.sqrt(errors.shape[1])
     good = np.isfinite(errors).all(axis=1)
     good[good] = gaps[good].mean(axis=1) <= allowed[good]
-    return int(np.flatnonzero(good)[-1])
+    return int(np.flatnonzero(good)[-1]) if good.any() else len(errors) - 1  # none is finite for weights near the largest
