@@ -88,8 +88,7 @@ class JointValues(Values):
     def built(self, forest: OnlineForest, *, in_order: bool, interrupts: Interrupts) -> None:
         """Choose bandwidth and ridge, and solve: the trees were built from the rows held."""
         self._changed()
-        self._tune(forest, in_order, interrupts)
-        self._solve(forest, interrupts, warm=False)
+        self._solve(forest, interrupts, self._tune(forest, in_order, interrupts), warm=False)
 
     def inserted(self, forest: OnlineForest, slots: np.ndarray, interrupts: Interrupts) -> None:
         """Give new rows duals, or solve for all, if there are many since the last solve."""
@@ -99,8 +98,7 @@ class JointValues(Values):
         arrays.residuals[slots] = 0.0
         self.learned_since_solve += len(slots)
         if forest.n_held >= 2 * self.held_at_tuning:
-            self._tune(forest, True, interrupts)
-            self._solve(forest, interrupts, warm=True)
+            self._solve(forest, interrupts, self._tune(forest, True, interrupts), warm=True)
         elif self.learned_since_solve >= GROWTH * self.held_at_solve and len(slots) > 1:
             self._solve(forest, interrupts, warm=True)
         else:
@@ -162,37 +160,40 @@ class JointValues(Values):
         w[slots] = forest.trees.arrays.labels[slots, LABEL_WEIGHT]
         return slots, y, w
 
-    def _tune(self, forest: OnlineForest, in_order: bool, interrupts: Interrupts) -> None:
+    def _tune(self, forest: OnlineForest, in_order: bool, interrupts: Interrupts) -> Choice:
+        """Choose bandwidth and ridge. They are kept by the solve that follows: duals and they belong together."""
         slots, y, w = self._collect(forest)
-        self.held_at_tuning = len(slots)
         if self.given_bandwidth is not None and self.given_ridge is not None:
-            self.choice = Choice(self.given_bandwidth, self.given_ridge, np.nan)
-            return
+            return Choice(self.given_bandwidth, self.given_ridge, np.nan)
         rng = np.random.default_rng([self.seed, forest.n_seen])
         trees, unit = forest.trees, forest.median_root_time()
         if np.count_nonzero(w) < 2 or not np.isfinite(unit) or unit <= 0:
-            self.choice = self.choice or Choice(self.given_bandwidth or 1.0, self.given_ridge or 0.3, np.nan)
-            return
+            return self.choice or Choice(self.given_bandwidth or 1.0, self.given_ridge or 0.3, np.nan)
         if len(slots) > SAMPLE_ROWS:
             sample = slots[-SAMPLE_ROWS:] if in_order else np.sort(rng.choice(slots, SAMPLE_ROWS, replace=False))
             trees = forest.build_aside(sample, min(SAMPLE_TREES, trees.n_trees), rng)
             slots = sample
         matrix = KernelMatrix(trees, len(slots), range(min(SAMPLE_TREES, trees.n_trees)))
         held_out = HeldOut(matrix, slots, y, w, latest=in_order, rng=rng, poll=interrupts.poll)
-        self.choice = choose(held_out, unit, bandwidth=self.given_bandwidth, ridge=self.given_ridge, last=self.choice)
+        return choose(held_out, unit, bandwidth=self.given_bandwidth, ridge=self.given_ridge, last=self.choice)
 
-    def _solve(self, forest: OnlineForest, interrupts: Interrupts, *, warm: bool) -> None:
-        """Find the duals; nothing is changed before they are found."""
-        assert self.choice is not None
+    def _solve(
+        self, forest: OnlineForest, interrupts: Interrupts, new_choice: Choice | None = None, *, warm: bool
+    ) -> None:
+        """Find the duals, with a new bandwidth and ridge if there are; nothing is changed before they are found."""
+        choice = new_choice or self.choice
+        assert choice is not None
         slots, y, w = self._collect(forest)
         arrays = forest.trees.arrays
         matrix = KernelMatrix(forest.trees, len(slots))
-        matrix.set_bandwidth(self.choice.bandwidth)
-        mean, centred, diagonal = prepare(y, w, self.choice.ridge)
+        matrix.set_bandwidth(choice.bandwidth)
+        mean, centred, diagonal = prepare(y, w, choice.ridge)
         start = arrays.duals[: len(y)] if warm else None
         duals = solve(matrix, centred, diagonal, start=start, poll=interrupts.poll)
         arrays.duals[: len(y)] = duals
-        self.mean = mean
+        self.mean, self.choice = mean, choice
+        if new_choice is not None:
+            self.held_at_tuning = len(slots)
         self._totals = self._make_totals(forest, matrix, set_sums=True)
         self.held_at_solve = len(slots)
         self.learned_since_solve = 0
