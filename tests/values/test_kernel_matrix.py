@@ -27,8 +27,7 @@ def variance_of_share(s: float) -> float:
 
 def get_kernel(forest, bandwidth: float) -> np.ndarray:
     """Return the kernel of an engine's forest, by slot, as products with unit vectors."""
-    matrix = KernelMatrix(forest.trees, forest.n_held)
-    matrix.set_bandwidth(bandwidth)
+    matrix = KernelMatrix(forest.trees, forest.n_held, bandwidth)
     slots = forest.rows.held_slots()
     unit = np.zeros((forest.rows.n_slots, len(slots)))
     unit[slots, np.arange(len(slots))] = 1.0
@@ -85,8 +84,7 @@ def test_solution_with_rows_left_out():
     forest = BSPForestRegressor(9, values="joint", bandwidth=3.0, ridge=1.0, random_state=0).fit(X, X[:, 0])._forest
     y = np.random.default_rng(4).normal(size=(30, 3)) * [1.0, 1e-9, 1e200]
     diagonal = np.where(np.arange(30) % 4 == 1, np.inf, 0.1 + np.arange(30))
-    matrix = KernelMatrix(forest.trees, 30)
-    matrix.set_bandwidth(1.3)
+    matrix = KernelMatrix(forest.trees, 30, 1.3)
     some = np.isfinite(diagonal)
     expected = np.zeros((30, 3))
     A = get_kernel(forest, 1.3)[np.ix_(some, some)] + np.diag(diagonal[some])
