@@ -273,7 +273,7 @@ class JointValues(Values):
         ridges = choice.ridge * np.array([1 / 3, 1.0, 3.0])
         errors = held_out.errors(matrix, ridges, keep=True)
         k = pick_ridge(errors)
-        return Choice(choice.bandwidth, float(ridges[k]), float(errors[k].mean())), held_out.solutions[k]
+        return Choice(choice.bandwidth, float(ridges[k]), held_out.average(errors[k])), held_out.solutions[k]
 
     def _make_totals(self, forest: OnlineForest, *, set_sums: bool) -> np.ndarray:
         """Return what each tree predicts in each leaf; ``set_sums``: also sum the duals over all nodes."""
@@ -344,9 +344,9 @@ def make_values(values: str, bandwidth: Any, ridge: Any, seed: int) -> Values:
     return JointValues(fixed_bandwidth, fixed_ridge, seed)
 
 
-def to_probabilities(scores: np.ndarray) -> np.ndarray:
+def to_probabilities(scores: np.ndarray, n_classes: int) -> np.ndarray:
     """Return class probabilities from scores of least squares: clipped and normalised."""
-    if scores.shape[1] == 1:
+    if n_classes == 2:
         scores = np.concatenate([1.0 - scores, scores], axis=1)
     clipped = np.clip(scores, 0.001, 1.0)
     return clipped / clipped.sum(axis=1, keepdims=True)
