@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from bspforest import BSPForestClassifier, BSPForestRegressor
+from bspforest.values import joint
 
 THETA, RIDGE = 7.0, 0.2
 
@@ -100,7 +101,7 @@ def test_larger_leaves_equal_a_dense_solution(parameters, tight):
 def test_stream_equals_a_dense_solution(cuts, tight):
     """Rows come one by one, in chunks, from outside the range, and leave by a window; the last chunk ends with a solve.
 
-    Failed with sums of the node above not copied where a row puts a new node over another, and the solve warm-started from it.
+    Failed with a warm start whose residual was not computed.
     """
     X = make_rows(70)
     X[40:] *= 1.7  # the range is revised
@@ -194,7 +195,7 @@ def test_honest_residuals_of_forgotten_rows_are_wiped():
 def test_order_of_labels_does_not_matter_after_a_solve(tight):
     """The same rows come in two orders through the same trees: places come twice, and the two labels of a place change turns.
 
-    Failed with warm starts from which rows learned since the last solve were left out.
+    Failed with a warm start whose residual was not computed.
     """
     X = np.tile(make_rows(24, seed=2)[:, ::-1], (2, 1))
     y = np.random.default_rng(0).normal(size=48)
@@ -261,6 +262,12 @@ def test_step_of_one_row(kind, weights):
     expected = oracle.predict(new, mean, duals, THETA)
     dense.check_predictions(ask(forest, new), expected)  # from totals
     dense.check_predictions(np.concatenate([ask(forest, x[None]) for x in new]), expected)
+
+
+def test_step_of_one_row_in_deep_trees(monkeypatch):
+    """Only the upper part of a path is noted on the way down. Failed with the sums below it left as they were."""
+    monkeypatch.setattr(joint, "NOTED_DEPTH", 3)
+    test_step_of_one_row("regression", [2.0, 0.0, 0.7])
 
 
 def test_one_row_is_read_as_many_are():
