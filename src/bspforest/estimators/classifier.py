@@ -260,7 +260,7 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
             X = self._check_before_predict(X)
             values = self._forest.values
             if isinstance(values, JointValues):
-                return to_probabilities(values.predict(self._forest, X))
+                return to_probabilities(values.predict(self._forest, X), self._forest.trees.n_classes)
             sums = self._forest.trees.sum_leaves(X, hard=self.voting == "hard")
             return mean.shares(self._forest, sums)
 

@@ -96,8 +96,10 @@ class HeldOut:
         slots = slots[w[slots] > 0]
         folds = list(self._make_folds(slots, latest, rng))
         n_columns = y.shape[1]
+        # Squares of large labels and products of large weights would overflow, those of small ones vanish.
         self.scale = float(np.abs(y[slots]).max(initial=0.0)) or 1.0
-        y = y / self.scale
+        self._heaviest = float(w[slots].max())
+        y, w = y / self.scale, w / self._heaviest
         self.rows = np.concatenate(folds)
         self.weights = w[self.rows] / w[self.rows].mean()
         self._y = y[self.rows]
@@ -128,12 +130,11 @@ class HeldOut:
     def errors(self, matrix: KernelMatrix, ridges: np.ndarray) -> np.ndarray:
         """Return the squared errors of the rows held out, for each ridge, in increasing order, and each row.
 
-        They are summed over columns, times the row's weight over the mean weight, and relative to the square of ``scale``, the
-        largest label: squares of large labels would overflow. Small ridges take the most products. They are
-        not tried, and have infinite errors, if the error rises before: a solution that is not reached yet is like one with a larger
-        ridge.
+        They are in units of ``scale`` squared, summed over columns, and times the row's weight over the mean weight. Small ridges
+        take the most products. They are not tried, and have infinite errors, if the error rises before: a solution that is not
+        reached yet is like one with a larger ridge.
         """
-        run = _ShiftedRun(self._goals, ridges)
+        run = _ShiftedRun(self._goals, ridges / self._heaviest)
         predicted = np.zeros((len(ridges), *self._y.shape))
         ahead = np.zeros_like(predicted)  # what the next step would add
         product = last = np.zeros_like(self._y)
@@ -153,8 +154,8 @@ class HeldOut:
             self._settle(np.ones(len(ridges), bool), predicted, errors)
         return errors
 
-    def get_mean(self, errors: np.ndarray) -> float:
-        """Return the mean of some errors in the units of the labels; infinite if it overflows."""
+    def average(self, errors: np.ndarray) -> float:
+        """Return the mean of errors in units of the labels; infinite if that overflows."""
         return float(errors.mean()) * self.scale * self.scale
 
     def errors_of(self, matrix: KernelMatrix, ridge: float, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
@@ -162,7 +163,7 @@ class HeldOut:
         n_columns = self._y.shape[1]
         roots = self._roots[:, 0]
         with np.errstate(divide="ignore"):
-            diagonal = np.where(roots > 0, ridge / roots**2, np.inf)
+            diagonal = np.where(roots > 0, ridge / self._heaviest / roots**2, np.inf)
         y = np.divide(self._goals, self._roots, out=np.zeros_like(self._goals), where=self._roots > 0)[:, :n_columns]
         duals = solve(matrix, y, diagonal, start=start, tolerance=ROUGH * kernel_matrix.TOLERANCE, poll=self._poll)
         predicted = self._means[:n_columns] + matrix.multiply(duals)[self.rows]
@@ -264,16 +265,16 @@ def choose(
             at += step
     error(at)
     k = pick_ridge(known[at])
-    return Choice(float(bandwidths[at]), float(ridges[k]), held_out.get_mean(known[at][k]))
+    return Choice(float(bandwidths[at]), float(ridges[k]), held_out.average(known[at][k]))
 
 
 def choose_neighbour(held_out: HeldOut, matrix: KernelMatrix, choice: Choice) -> Choice:
     """Return the choice with its ridge, three times its ridge or a third of it, whichever has the smallest error."""
     errors, duals = held_out.errors_of(matrix, choice.ridge, None)
-    best = choice._replace(error=held_out.get_mean(errors))
+    best = choice._replace(error=held_out.average(errors))
     for factor in (3.0, 1.0 / 3.0):
         ridge = choice.ridge * factor
-        error = held_out.get_mean(held_out.errors_of(matrix, ridge, duals / factor if factor > 1 else duals)[0])
+        error = held_out.average(held_out.errors_of(matrix, ridge, duals / factor if factor > 1 else duals)[0])
         if error < best.error:
             return Choice(choice.bandwidth, ridge, error)
     return best
