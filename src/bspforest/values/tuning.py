@@ -216,7 +216,9 @@ class _ShiftedRun:
         q = product + self._ridge * self.p
         curvature = np.sum(self.p * q, axis=0)
         alpha = _divide(self._rho, curvature)
-        bottom = alpha * self.beta * (self._before - self.zeta) + self._before * self._alpha * (1.0 + self._shifts * alpha)
+        bottom = alpha * self.beta * (self._before - self.zeta) + self._before * self._alpha * (
+            1.0 + self._shifts * alpha
+        )
         zeta = _divide(self.zeta * self._before * self._alpha, bottom)
         growth = _divide(zeta, self.zeta)
         self.alphas = alpha * growth
@@ -291,4 +293,6 @@ def pick_ridge(errors: np.ndarray) -> int:
         allowed = gaps.std(axis=1) / np.sqrt(errors.shape[1])
     good = np.isfinite(errors).all(axis=1)
     good[good] = gaps[good].mean(axis=1) <= allowed[good]
-    return int(np.flatnonzero(good)[-1]) if good.any() else len(errors) - 1  # none is finite for weights near the largest
+    return (
+        int(np.flatnonzero(good)[-1]) if good.any() else len(errors) - 1
+    )  # none is finite for weights near the largest
