@@ -233,8 +233,8 @@ def test_ctrl_c_from_outside(monkeypatch):
 
     Failed (by not ending) with a solve that does not poll.
     """
-    rows = np.random.default_rng(2).random((800, 3))
-    labels = np.random.default_rng(3).normal(size=800)
+    rows = np.random.default_rng(2).random((700, 3))
+    labels = np.random.default_rng(3).normal(size=700)
     forest = make(**GIVEN).fit(rows[:300], labels[:300])
     before, at_held = state_of(forest), forest.predict(rows[:300])
     with monkeypatch.context() as patch:
@@ -244,7 +244,7 @@ def test_ctrl_c_from_outside(monkeypatch):
         with pytest.raises(KeyboardInterrupt):  # noqa: PT012
             timer.start()
             forest.partial_fit(rows[300:], labels[300:])
-    assert forest.n_samples_ == forest.n_samples_seen_ == 800
+    assert forest.n_samples_ == forest.n_samples_seen_ == 700
     state = state_of(forest)
     assert np.array_equal(state[0][:300], before[0]) and not state[0][300:].any()
     np.testing.assert_allclose(forest.predict(rows[:300]), at_held, rtol=0, atol=1e-9)
