@@ -6,19 +6,28 @@ import numpy as np
 
 from ..arrays import example_forest
 from .jit import always_inline, entry_point
-from .nodes import view_tree
+from .nodes import get_next_box, set_next_box, view_tree
 
 
 @always_inline
 def wipe_cut(tree, v):
-    """Zero a free cut record and its box, except the link to the next free one."""
+    """Zero a free cut record, except the link to the next free one."""
     node = tree.cuts[v]
     node.right = node.i = node.j = 0
+    node.box = -1
     node.a = node.b = node.p = node.time = 0.0
     node.low_i = node.high_i = node.low_j = node.high_j = 0.0
+
+
+@always_inline
+def wipe_box(tree, box):
+    """Zero a free box, except the link to the next free one. Return that one."""
+    following = get_next_box(tree.boxes, box)
     for c in range(tree.boxes.shape[1]):
         for k in range(tree.boxes.shape[2]):
-            tree.boxes[v, c, k] = 0.0
+            tree.boxes[box, c, k] = 0.0
+    set_next_box(tree.boxes, box, following)
+    return following
 
 
 @always_inline
@@ -39,6 +48,9 @@ def wipe_trees(forest, first, last, free):
         while v >= 0:
             wipe_cut(tree, v)
             v = np.int64(tree.cuts[v].left)
+        box = np.int64(tree.state[0].free_box)
+        while box >= 0:
+            box = wipe_box(tree, box)
         k = np.int64(tree.state[0].free_leaf)
         while k >= 0:
             wipe_leaf(tree, k)
