@@ -98,7 +98,7 @@ STATE = record(
     ("n_leaves", np.int32),
     ("free_leaf", np.int32),
     ("n_due", np.int32),
-    ("n_boxes", np.int32),  # boxes ever used; the free ones among them form a list, see `bspforest.engine.kernels.nodes`
+    ("n_boxes", np.int32),  # boxes ever used; the free ones among them form a list through themselves
     ("free_box", np.int32),
 )
 
@@ -406,9 +406,7 @@ def reserve_nodes(forest: ForestArrays, capacity: int) -> ForestArrays:
     return forest._replace(**changed)
 
 
-def shrink_nodes(
-    forest: ForestArrays, n_cuts: int, n_boxes: int, n_leaves: int, kept: int
-) -> Iterator[ForestArrays]:
+def shrink_nodes(forest: ForestArrays, n_cuts: int, n_boxes: int, n_leaves: int, kept: int) -> Iterator[ForestArrays]:
     """Reduce the room for cuts, boxes and leaves in each tree, in place; only the first ``kept`` trees are kept."""
     for name, capacity in (
         ("cuts", n_cuts),

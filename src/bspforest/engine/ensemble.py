@@ -264,8 +264,10 @@ class TreeEnsemble:
             self.arrays = layout.reserve_nodes(self.arrays, room)
         progress.advance(n * k // self.n_trees)
         slack = 1.02 if n > 10_000 else 1.1
-        counts = [int(slack * self.arrays.state[name][:k].max()) + 16 for name in ("n_cuts", "n_boxes", "n_leaves")]
-        self._adopt(layout.shrink_nodes(self.arrays, *counts, kept=k))
+        n_cuts, n_boxes, n_leaves = (
+            int(slack * self.arrays.state[name][:k].max()) + 16 for name in ("n_cuts", "n_boxes", "n_leaves")
+        )
+        self._adopt(layout.shrink_nodes(self.arrays, n_cuts, n_boxes, n_leaves, kept=k))
         return list(range(k, self.n_trees))
 
     def _reserve_nodes(self, n: int) -> int:

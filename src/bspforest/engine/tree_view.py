@@ -26,17 +26,17 @@ def _sum_labels(forest: OnlineForest, m: int, leaves: np.ndarray) -> np.ndarray:
     arrays = forest.trees.arrays
     values = arrays.values[m][leaves]
     if values.shape[1]:
-        return values if arrays.n_classes else np.stack([values[:, WEIGHT], values[:, WEIGHT] * values[:, MEAN]], axis=1)
+        return (
+            values if arrays.n_classes else np.stack([values[:, WEIGHT], values[:, WEIGHT] * values[:, MEAN]], axis=1)
+        )
     found = forest.trees.leaves_of_slots(m, leaves)
     slots = np.flatnonzero(found >= 0)
     found, y, w = found[slots], arrays.labels[slots, LABEL], arrays.labels[slots, LABEL_WEIGHT]
-    sums = np.zeros((arrays.leaves.shape[1], arrays.n_classes or 2))
-    if arrays.n_classes:
-        np.add.at(sums, (found, y.astype(np.int64)), w)
-    else:
-        np.add.at(sums, (found, 0), w)
-        np.add.at(sums, (found, 1), w * y)
-    return sums[leaves]
+    n = arrays.leaves.shape[1]
+    if not arrays.n_classes:
+        return np.stack([np.bincount(found, w, n), np.bincount(found, w * y, n)], axis=1)[leaves]
+    sums = np.bincount(found * arrays.n_classes + y.astype(np.int64), w, n * arrays.n_classes)
+    return sums.reshape(n, arrays.n_classes)[leaves]
 
 
 class TreeView:

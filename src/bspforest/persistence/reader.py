@@ -227,7 +227,10 @@ class Reader:
     def _allocate(self, forest: OnlineForest, common: dict[str, np.ndarray], n_slots: int) -> layout.ForestArrays:
         """Allocate arrays for the trees, to be filled."""
         state, old = common["state"], forest.trees.arrays
-        expect(min(state[key].min() for key in ("n_cuts", "n_boxes", "n_leaves", "n_due")) >= 0, "a tree has a negative size")
+        expect(
+            min(state[key].min() for key in ("n_cuts", "n_boxes", "n_leaves", "n_due")) >= 0,
+            "a tree has a negative size",
+        )
         n_trees = len(state)
         room = max(n_slots, 1)
         least = {"cuts": 1, "boxes": 1, "leaves": 1, "values": 1, "queue": room // old.min_split + 1, "links": room}

@@ -145,9 +145,7 @@ class CheckScratch(NamedTuple):
     counts: np.ndarray  # (1,) COUNTS
 
 
-def make_checks(
-    n_slots: int, n_cuts: int, n_boxes: int, n_leaves: int, n_features: int, n_values: int
-) -> CheckScratch:
+def make_checks(n_slots: int, n_cuts: int, n_boxes: int, n_leaves: int, n_features: int, n_values: int) -> CheckScratch:
     """Allocate scratch space for trees of at most this size."""
     return CheckScratch(
         unmet_rows=np.empty(n_slots, np.uint8),
