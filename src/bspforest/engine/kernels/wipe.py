@@ -11,12 +11,14 @@ from .nodes import get_next_box, set_next_box, view_tree
 
 @always_inline
 def wipe_cut(tree, v):
-    """Zero a free cut record, except the link to the next free one."""
+    """Zero a free cut record and its sums, except the link to the next free one."""
     node = tree.cuts[v]
     node.right = node.i = node.j = 0
     node.box = -1
     node.a = node.b = node.p = node.time = 0.0
     node.low_i = node.high_i = node.low_j = node.high_j = 0.0
+    for c in range(tree.sums.shape[1]):
+        tree.sums[v, c] = 0.0
 
 
 @always_inline
