@@ -289,7 +289,12 @@ class TreeEnsemble:
         for held in (arrays.rows, arrays.labels, arrays.duals, arrays.residuals):
             held[free] = 0.0
         wipe_trees(arrays, 0, self.n_trees, free)
-        counts = {"n_cuts": ("cuts", "sums"), "n_boxes": ("boxes",), "n_leaves": ("leaves", "values"), "n_due": ("queue",)}
+        counts = {
+            "n_cuts": ("cuts", "sums"),
+            "n_boxes": ("boxes",),
+            "n_leaves": ("leaves", "values"),
+            "n_due": ("queue",),
+        }
         for name, count in ((name, count) for count, names in counts.items() for name in names):
             for own, used in zip(getattr(arrays, name), arrays.state[count].tolist(), strict=True):
                 own[used:] = np.zeros(1, own.dtype)

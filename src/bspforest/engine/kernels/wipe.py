@@ -59,3 +59,21 @@ def wipe_trees(forest, first, last, free):
             k = np.int64(tree.leaves[k].last)
         for s in range(free.shape[0]):
             tree.links[free[s]] = 0
+
+
+@entry_point(lambda: (example_forest(), 0))
+def link_boxes(forest, m):
+    """Free the boxes of the free cut records of tree m, each of which has one. The tree need not be valid.
+
+    Only files of format 1 have such records.
+    """
+    tree = view_tree(forest, m)
+    n = np.int64(tree.state[0].n_cuts)
+    v = np.int64(tree.state[0].free_cut)
+    for _ in range(n):
+        if not 0 <= v < n:
+            break
+        following = np.int64(tree.cuts[v].left)
+        set_next_box(tree.boxes, v, following)
+        tree.cuts[v].box = -1
+        v = following
