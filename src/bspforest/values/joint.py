@@ -254,9 +254,9 @@ class JointValues(Values):
             matrix = KernelMatrix(forest.trees, len(slots), choice.bandwidth)
         mean, centred, diagonal = prepare(y, w, choice.ridge)
         duals = solve(matrix, centred, diagonal, start=start, poll=interrupts.poll)
+        totals = empty_totals(forest.trees)  # before anything is changed: there may be no memory for it
         forest.trees.arrays.duals[: len(y)] = duals
         self.mean, self.choice, self.unit = mean, choice, unit
-        totals = empty_totals(forest.trees)
         matrix.add_up(totals, set_sums=True)
         self._totals = totals
         self.held_at_solve = len(slots)

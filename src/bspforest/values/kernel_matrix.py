@@ -216,8 +216,7 @@ def _solve_scaled(
     best, least = a.copy(), residual.copy()
     if (np.linalg.norm(least, axis=0) <= goal).all():
         return best
-    # Equal rows with huge weights make a tree's kernel all but singular: its inverse would overflow.
-    precondition = TreeInverse(matrix, np.maximum(diagonal, 1e-9))
+    precondition = TreeInverse(matrix, diagonal)
     z = precondition(residual)
     p = z.copy()
     rho = np.sum(residual * z, axis=0)

@@ -258,7 +258,8 @@ def set_node_sums(
 ):
     """Fill ``totals`` with what trees predict in each leaf, and, if asked, their nodes with their sums of duals.
 
-    Rows ``first`` to ``last`` of the arrays are those of the trees ``offset`` further. ``prefix`` and ``steps`` are scratch space for one row more than there are.
+    Rows ``first`` to ``last`` of the arrays are those of the trees ``offset`` further. ``prefix`` and ``steps`` are scratch
+    space for one row more than there are.
     """
     for m in range(first, last):
         tree = view_tree(forest, offset + m)
