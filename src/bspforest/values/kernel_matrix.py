@@ -17,6 +17,7 @@ from ..engine.kernels.intervals import (
     prepare_inverse,
     set_node_sums,
 )
+from ..engine.memory import empty
 from ..engine.parallel import run_parts
 
 # Trees are summed in blocks of this many, and blocks in order: the result does not depend on the number of threads.
@@ -61,12 +62,10 @@ class KernelMatrix:
         self.offset = offset
         self.n_rows = n_rows
         n, most = self.n_trees, max(1, n_rows - 1)
-        self.slots = np.empty((n, n_rows), np.int32)
-        self.own = np.empty((n, n_rows))
-        self.starts, self.ends = np.empty((n, most), np.int32), np.empty((n, most), np.int32)
-        self.weights = np.empty((n, most))
+        self.slots, self.leaves = (empty((n, n_rows), np.int32) for _ in range(2))
+        self.own, self.weights = empty((n, n_rows), np.float64), empty((n, most), np.float64)
+        self.starts, self.ends, self.nodes = (empty((n, most), np.int32) for _ in range(3))
         self.counts = np.empty(n, np.int64)
-        self.leaves, self.nodes = np.empty((n, n_rows), np.int32), np.empty((n, most), np.int32)
         self.set_bandwidth(bandwidth)
 
     def first(self, n_trees: int) -> KernelMatrix:

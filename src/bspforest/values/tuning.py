@@ -271,12 +271,13 @@ def choose(
 
 
 def choose_neighbour(held_out: HeldOut, matrix: KernelMatrix, choice: Choice) -> Choice:
-    """Return the choice with its ridge, three times its ridge or a third of it, whichever has the smallest error."""
+    """Return the choice with its ridge, or with one that is three times as large or small if that has a smaller error."""
     errors, duals = held_out.errors_of(matrix, choice.ridge, None)
     best = choice._replace(error=held_out.average(errors))
     for factor in (3.0, 1.0 / 3.0):
         ridge = choice.ridge * factor
-        error = held_out.average(held_out.errors_of(matrix, ridge, duals / factor if factor > 1 else duals)[0])
+        errors, _ = held_out.errors_of(matrix, ridge, duals)
+        error = held_out.average(errors)
         if error < best.error:
             return Choice(choice.bandwidth, ridge, error)
     return best
