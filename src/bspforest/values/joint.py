@@ -279,9 +279,9 @@ def make_values(values: str, bandwidth: Any, ridge: Any, seed: int) -> Values:
     return JointValues(fixed_bandwidth, fixed_ridge, seed)
 
 
-def to_probabilities(scores: np.ndarray) -> np.ndarray:
+def to_probabilities(scores: np.ndarray, n_classes: int) -> np.ndarray:
     """Return class probabilities from scores of least squares: clipped and normalised."""
-    if scores.shape[1] == 1:
+    if n_classes == 2:
         scores = np.concatenate([1.0 - scores, scores], axis=1)
     clipped = np.clip(scores, 0.001, 1.0)
     return clipped / clipped.sum(axis=1, keepdims=True)
