@@ -52,6 +52,10 @@ class Values:
     def refresh(self, forest: OnlineForest, interrupts: Interrupts) -> None:
         """Remove what forgotten labels have left."""
 
+    def add_classes(self, forest: OnlineForest, n: int) -> None:
+        """Allow n more classes, which no row has had so far."""
+        forest.trees.add_classes(n)
+
 
 class OnlineForest:
     """A forest that holds rows and can learn, forget and be asked.
@@ -464,7 +468,7 @@ class OnlineForest:
             n_features=self.config.n_features,
             streams=streams,
             n_outputs=self.config.n_outputs,
-            n_columns=self.config.n_columns,
+            n_columns=own.duals.shape[1],  # classes may have been added
         )
         held = {name: getattr(own, name) for name in ("rows", "labels", "duals", "residuals", "scaling")}
         links = empty((n_trees, len(own.rows)), np.int32)
@@ -486,4 +490,4 @@ class OnlineForest:
 
     def add_classes(self, n: int) -> None:
         """Allow n more classes, which no row has had so far."""
-        self.trees.add_classes(n)
+        self.values.add_classes(self, n)

@@ -232,7 +232,9 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         with lock_of(self).reading:
             X = self._check_before_predict(X)
             if self.n_outputs_ > 1:
-                raise ValueError(f"predict_quantiles needs a forest with one output, but this one has {self.n_outputs_}")
+                raise ValueError(
+                    f"predict_quantiles needs a forest with one output, but this one has {self.n_outputs_}"
+                )
             values = self._forest.values
             if isinstance(values, JointValues):
                 return values.predict_quantiles(self._forest, X, q)

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from ..engine.arrays import LABEL, LABEL_WEIGHT, as_rows
+from ..engine.config import count_columns
 from ..engine.forest import OnlineForest, Values
 from ..engine.interrupts import UNPROTECTED, Interrupts
 from ..engine.kernels.joint import learn_duals, set_node_sums, sum_paths, sum_totals
+from ..engine.memory import empty
 from ..engine.parallel import run_parts
 from .kernel_matrix import KernelMatrix, solve
 from .neighbours import NeighbourLabels
@@ -138,6 +140,21 @@ class JointValues(Values):
         if self.is_stale:
             self._solve(forest, interrupts, warm=False)
             self.is_stale = False
+
+    def add_classes(self, forest: OnlineForest, n: int) -> None:
+        """Allow n more classes. All scores stay what they are, 0 for the new classes; the next rows bring a solve."""
+        before = forest.trees.n_classes
+        arrays = forest.trees.arrays
+        wider: dict[str, Any] = {
+            name: _add_class_columns(getattr(arrays, name), before, before + n, total=0.0)
+            for name in ("sums", "duals", "residuals")
+        }
+        mean = _add_class_columns(self.mean, before, before + n, total=1.0) if len(self.mean) else self.mean
+        super().add_classes(forest, n)
+        forest.trees.arrays = forest.trees.arrays._replace(**wider)
+        self.mean = mean
+        self.held_at_solve = 0
+        self._changed()
 
     # ------------------------------------------------------------------------------------------------------------------
     # Solving
@@ -277,6 +294,19 @@ def make_values(values: str, bandwidth: Any, ridge: Any, seed: int) -> Values:
         return Values()
     fixed_bandwidth, fixed_ridge = (None if isinstance(given, str) else float(given) for given in (bandwidth, ridge))
     return JointValues(fixed_bandwidth, fixed_ridge, seed)
+
+
+def _add_class_columns(old: np.ndarray, before: int, after: int, *, total: float) -> np.ndarray:
+    """Return label columns of ``after`` classes from those of ``before``; ``total`` is the sum over all classes."""
+    new = empty((*old.shape[:-1], count_columns(after, 1)), np.float64)
+    new[:] = 0.0
+    if before == 2:
+        with np.errstate(invalid="ignore"):  # unused nodes may hold anything
+            new[..., 0] = total - old[..., 0]
+        new[..., 1] = old[..., 0]
+    elif after > 2:
+        new[..., :before] = old
+    return new
 
 
 def to_probabilities(scores: np.ndarray, n_classes: int) -> np.ndarray:
