@@ -279,11 +279,11 @@ class TreeEnsemble:
         other = copy(self)
         other._scratch = []
         other.arrays = arrays = layout.copy_arrays(self.arrays)
-        for held in (arrays.rows, arrays.labels):
+        for held in (arrays.rows, arrays.labels, arrays.duals, arrays.residuals):
             held[free] = 0.0
         wipe_trees(arrays, 0, self.n_trees, free)
-        counts = {"cuts": "n_cuts", "boxes": "n_cuts", "leaves": "n_leaves", "values": "n_leaves", "queue": "n_due"}
-        for name, count in counts.items():
+        counts = {"n_cuts": ("cuts", "boxes", "sums"), "n_leaves": ("leaves", "values"), "n_due": ("queue",)}
+        for name, count in ((name, count) for count, names in counts.items() for name in names):
             for own, used in zip(getattr(arrays, name), arrays.state[count].tolist(), strict=True):
                 own[used:] = np.zeros(1, own.dtype)
         return other

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import LABEL, LABEL_WEIGHT, Scratch, allocate
+from .arrays import LABEL, LABEL_WEIGHT, ForestArrays, Scratch, allocate
 from .config import FAMILIES, ForestConfig
 from .ensemble import TreeEnsemble
 from .interrupts import UNPROTECTED, Interrupts
@@ -52,9 +52,9 @@ class Values:
     def refresh(self, forest: OnlineForest, interrupts: Interrupts) -> None:
         """Remove what forgotten labels have left."""
 
-    def add_classes(self, forest: OnlineForest, n: int) -> None:
-        """Allow n more classes, which no row has had so far."""
-        forest.trees.add_classes(n)
+    def add_classes(self, arrays: ForestArrays, n_before: int, n_after: int) -> ForestArrays:
+        """Return arrays with room for more classes, which no row has had so far."""
+        return arrays
 
 
 class OnlineForest:
@@ -490,4 +490,7 @@ class OnlineForest:
 
     def add_classes(self, n: int) -> None:
         """Allow n more classes, which no row has had so far."""
-        self.values.add_classes(self, n)
+        before = self.trees.n_classes
+        widened = self.values.add_classes(self.trees.arrays, before, before + n)
+        self.trees.arrays = widened
+        self.trees.add_classes(n)

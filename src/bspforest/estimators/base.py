@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from numbers import Integral
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import joblib
 import numpy as np
@@ -24,6 +24,8 @@ from ..engine.tree_view import TreeViews
 from ..persistence import save
 from ..values.joint import JointValues, make_values
 from ..values.tuning import Choice
+
+T = TypeVar("T")
 
 # Attributes of a fitted estimator, which `fit` makes anew.
 FITTED = ("_forest", "_lock", "_checked", "_may_be_huge", "classes_", "n_features_in_", "feature_names_in_")
@@ -157,6 +159,16 @@ class BSPForest(BaseEstimator):
                 forest = self._forest
                 change_alone(self, lambda interrupts: forest.values.refresh(forest, interrupts))
 
+    def _read_refreshed(self, read: Callable[[], T]) -> T:
+        """Return what ``read`` returns, run while nothing changes and nothing of forgotten labels is left."""
+        while True:
+            self._refresh_values()
+            with lock_of(self).reading:
+                if not (
+                    hasattr(self, "_forest") and self._forest.values.is_stale
+                ):  # another thread may have forgotten rows
+                    return read()
+
     def _make_progress(self, n: int) -> Progress:
         return Progress(n, type(self).__name__, "rows", enabled=True) if self.verbose else SILENT
 
@@ -222,7 +234,6 @@ class BSPForest(BaseEstimator):
         overwrite : bool, default=True
             If False, and the file exists, FileExistsError.
         """
-        self._refresh_values()
         save(self, path, extra=extra, overwrite=overwrite)
 
     # ------------------------------------------------------------------------------------------------------------------
@@ -302,12 +313,14 @@ class BSPForest(BaseEstimator):
 
     def __getstate__(self) -> dict:
         """Return a consistent state to be copied or pickled, without the lock."""
-        self._refresh_values()
-        with lock_of(self).reading:
-            state = dict(super().__getstate__())
-            if "_forest" in state:
-                state["_forest"] = state["_forest"].snapshot()
+        state = self._read_refreshed(self._copy_state)
         del state["_lock"]
+        return state
+
+    def _copy_state(self) -> dict:
+        state = dict(super().__getstate__())
+        if "_forest" in state:
+            state["_forest"] = state["_forest"].snapshot()
         return state
 
     def _fitted_forest(self) -> OnlineForest:

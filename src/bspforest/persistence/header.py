@@ -15,8 +15,9 @@ import numpy as np
 
 from .. import __version__
 from ..engine import arrays as layout
-from ..engine.config import FAMILIES, ConstantBudget, ForestConfig, MinimaxBudget
-from ..engine.forest import OnlineForest
+from ..engine.config import FAMILIES, ConstantBudget, ForestConfig, MinimaxBudget, count_columns
+from ..engine.forest import OnlineForest, Values
+from ..values.joint import JointValues
 
 if TYPE_CHECKING:
     from ..estimators import BSPForestClassifier, BSPForestRegressor
@@ -204,6 +205,7 @@ def _describe_forest(forest: OnlineForest) -> dict[str, Any]:
     else:
         budget_of = encode(getattr(budget, "budget", budget), "budget")  # raises: a function cannot be saved
     arrays = forest.trees.arrays
+    joint = forest.values.export_state() if isinstance(forest.values, JointValues) else None
     return {
         "n_trees": forest.trees.n_trees,
         "n_features": forest.trees.n_features,
@@ -219,6 +221,10 @@ def _describe_forest(forest: OnlineForest) -> dict[str, Any]:
         "n_held": int(forest.n_held),
         "held_at_scaling": int(forest.held_at_scaling),
         "learned_since": int(forest.learned_since),
+        "values": "mean" if joint is None else "joint",
+        "n_outputs": config.n_outputs,
+        "n_columns": config.n_columns,
+        "joint": None if joint is None else {key: encode(value, key) for key, value in joint.items()},
     }
 
 
@@ -283,6 +289,15 @@ def parse(data: bytearray) -> dict[str, Any]:
         raise ModelFileError(f"the header is not JSON: {error}") from None
     expect(isinstance(header, dict), "the header is not a JSON object")
     return header
+
+
+def upgrade(header: dict[str, Any]) -> None:
+    """Add what the header of a file of format 1 lacks: it holds mean values."""
+    for name, more in (
+        ("parameters", {"values": "mean", "bandwidth": "auto", "ridge": "auto"}),
+        ("forest", {"values": "mean", "n_outputs": 1, "n_columns": 0, "joint": None}),
+    ):
+        get_entry(header, name, dict).update(more)
 
 
 def make_estimator(header: dict[str, Any]) -> AnyForest:
@@ -351,6 +366,7 @@ def _make_forest(header: dict[str, Any]) -> OnlineForest:
     expect(scaling in (None, "minmax", "range"), f"scaling is {str(scaling)[:50]!r}")
     cuts = get_entry(header, "cuts", str)
     expect(cuts in FAMILIES, f"cuts is {cuts[:50]!r}; expected one of {', '.join(FAMILIES)}")
+    values = _make_values(header)
     config = ForestConfig(
         n_trees=1,
         n_features=d,
@@ -361,9 +377,54 @@ def _make_forest(header: dict[str, Any]) -> OnlineForest:
         redraw=get_entry(header, "redraw", bool),
         scaling=scaling if scaling != "range" else None,
         window=None if window is None else check_int(window, "window", 1, 2**63 - 1),
+        n_outputs=header["n_outputs"],
+        n_columns=header["n_columns"],
     )
-    forest = OnlineForest(config, np.random.SeedSequence(0))
+    expect(not (config.redraw and config.n_columns), "joint values are of trees that redraw their cuts")
+    forest = OnlineForest(config, np.random.SeedSequence(0), values)
     forest.budget = check_number(header.get("budget"), "budget", 0.0)
     forest.held_at_scaling = check_int(header.get("held_at_scaling"), "held_at_scaling")
     forest.learned_since = check_int(header.get("learned_since"), "learned_since")
     return forest
+
+
+def _make_values(header: dict[str, Any]) -> Values:
+    """Return what the forest keeps beside its trees. The caller has checked that ``n_outputs`` and ``n_columns`` are counts."""
+    kind = get_entry(header, "values", str)
+    n_classes, n_outputs, n_columns = (header[name] for name in ("n_classes", "n_outputs", "n_columns"))
+    expect(kind in ("mean", "joint"), f"values is {kind[:50]!r}; expected mean or joint")
+    expect(n_outputs == 1 or (kind == "joint" and not n_classes), f"there are {n_outputs} outputs")
+    expected = count_columns(n_classes, n_outputs) if kind == "joint" else 0
+    expect(n_columns == expected, f"there are {n_columns} label columns; expected {expected}")
+    if kind == "mean":
+        return Values()
+    given = get_entry(header, "joint", dict)
+    state = {key: decode(value) for key, value in given.items()}
+    names = JointValues(None, None, 0).export_state().keys()
+    expect(state.keys() == names, f"joint has other entries than {', '.join(names)}")
+    for name in ("given_bandwidth", "given_ridge"):
+        if state[name] is not None:
+            state[name] = _check_positive(state[name], name)
+    check_int(state["seed"], "seed", 0, 2**32 - 1)
+    for name in ("learned_since_solve", "held_at_solve", "held_at_tuning"):
+        check_int(state[name], name, 0, check_int(header.get("n_seen"), "n_seen"))
+    for name in ("in_order", "is_solved", "is_settled"):
+        get_entry(state, name, bool)
+    expect(type(state["unit"]) in (int, float) and not state["unit"] < 0, f"unit is {str(state['unit'])[:50]}")
+    state["unit"] = float(state["unit"])
+    choice, mean = state["choice"], get_entry(state, "mean", list)
+    if choice is None:  # nothing was ever learned
+        expect(header.get("n_held") == 0 and not mean and not state["is_settled"], "bandwidth and ridge are missing")
+        return JointValues.from_state(state)
+    expect(isinstance(choice, list) and len(choice) == 3, "choice is not a list of three")
+    bandwidth, ridge = _check_positive(choice[0], "bandwidth"), _check_positive(choice[1], "ridge")
+    expect(type(choice[2]) in (int, float) and not choice[2] < 0, f"the validation error is {str(choice[2])[:50]}")
+    state["choice"] = [bandwidth, ridge, float(choice[2])]
+    expect(len(mean) == n_columns, f"there are {len(mean)} mean labels for {n_columns} label columns")
+    expect(all(type(entry) in (int, float) for entry in mean), "a mean label is not a number")
+    return JointValues.from_state(state)
+
+
+def _check_positive(value: Any, name: str) -> float:
+    expect(type(value) in (int, float) and value > 0, f"{name} is {str(value)[:50]}; expected a positive number")
+    return float(value)

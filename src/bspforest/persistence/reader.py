@@ -25,9 +25,9 @@ from .atomic_file import (
     read_ahead,
     read_all,
 )
-from .header import LARGEST_HEADER, ModelFileError, check_int, expect, get_entry, make_estimator, parse
-from .validation import FullCheck, TreeChecker
-from .writer import COMMON, FORMAT, MAGIC, PER_TREE, PREAMBLE, check_byte_order
+from .header import LARGEST_HEADER, ModelFileError, check_int, expect, get_entry, make_estimator, parse, upgrade
+from .validation import FullCheck, TreeChecker, check_finite
+from .writer import BY_SLOT, COMMON, FORMAT, MAGIC, PER_TREE, PREAMBLE, check_byte_order
 
 if TYPE_CHECKING:
     from .header import AnyForest
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 # The arrays of all trees are as large as those of the largest tree. Trees of one forest are alike, so a file that needs
 # many times its own size in memory was not written by `save`.
 MOST_SPREAD, ALWAYS_FINE = 16, 2**25
+
+# Arrays that format 1 did not have. It held mean values, for which they are empty.
+SINCE_FORMAT_2 = ("duals", "residuals", "sums")
 
 # Bytes that may be missing on disk: holes of a sparse file, which take memory when they are read.
 MOST_HOLES = 2**24
@@ -114,6 +117,7 @@ def _open_model(path: str | os.PathLike[str]) -> Iterator[int]:
 class Front(NamedTuple):
     """What precedes the blocks of a file."""
 
+    format: int
     header: dict[str, Any]
     n_blocks: int
     table_at: int
@@ -130,7 +134,10 @@ def read_front(fd: int) -> Front:
     read_all(fd, data, 0)
     magic, number, header_size, n_blocks, size, header_sum, table_sum, own_sum = PREAMBLE.unpack(data)
     expect(magic == MAGIC, "not a bspforest model file")
-    expect(number == FORMAT, f"the file has format {number}; this version of bspforest reads format {FORMAT}")
+    expect(
+        1 <= number <= FORMAT,
+        f"the file has format {number}; this version of bspforest reads formats up to {FORMAT}",
+    )
     data[-8:] = bytes(8)
     expect(checksum(np.frombuffer(data, np.uint32)) == own_sum, "the preamble is damaged: its checksum is wrong")
     expect(size == status.st_size, f"the file has {status.st_size:,} bytes instead of {size:,}; was it truncated?")
@@ -146,7 +153,9 @@ def read_front(fd: int) -> Front:
     expect(checksum(np.frombuffer(text, np.uint32)) == header_sum, "the header is damaged: its checksum is wrong")
     header = parse(text)
     get_entry(header, "extra", (dict, type(None)))
-    return Front(header, n_blocks, table_at, table_sum, size)
+    if number == 1:
+        upgrade(header)
+    return Front(number, header, n_blocks, table_at, table_sum, size)
 
 
 class Reader:
@@ -154,6 +163,9 @@ class Reader:
 
     def __init__(self, fd: int, front: Front, *, check: bool | Literal["fully"]) -> None:
         self.fd, self.front, self.check = fd, front, check
+        missing = SINCE_FORMAT_2 if front.format == 1 else ()
+        self.common = [name for name in COMMON if name not in missing]
+        self.per_tree = {name: count for name, count in PER_TREE.items() if name not in missing}
         self.shape = get_entry(front.header, "forest", dict)
         self.checksums = np.empty(front.n_blocks, np.uint64)
         self.offset = read_all(fd, self.checksums, front.table_at)
@@ -163,24 +175,32 @@ class Reader:
         """Return the estimator, checked."""
         n_trees, d = self._get_count("n_trees", 1), self._get_count("n_features", 1)
         n_slots, n_ids, n_free = self._get_count("n_slots"), self._get_count("n_ids"), self._get_count("n_free")
+        n_outputs, n_columns = self._get_count("n_outputs", 1), self._get_count("n_columns")
         n_blocks = self.front.n_blocks
-        expect(n_blocks == len(COMMON) + n_trees, f"there are {n_blocks} blocks for {n_trees} trees")
+        expect(n_blocks == len(self.common) + n_trees, f"there are {n_blocks} blocks for {n_trees} trees")
         wanted: dict[str, tuple[tuple[int, ...], Any]] = {
             "state": ((n_trees,), layout.STATE),
             "ids": ((n_ids,), np.int32),
             "free": ((n_free,), np.int32),
             "rows": ((n_slots, d), np.float64),
-            "labels": ((n_slots, 2), np.float64),
+            "labels": ((n_slots, 1 + n_outputs), np.float64),
             "range": ((2, d), np.float64),
+            "duals": ((n_slots, n_columns), np.float64),
+            "residuals": ((n_slots, n_columns), np.float64),
         }
         needed = sum(count_bytes(shape, np.dtype(kind)) for shape, kind in wanted.values())
         expect(self.offset + needed <= self.front.size, "the file is too short for the sizes in its header")
+        columns = 8 * (n_outputs + 3 * n_columns)  # of the empty forest, which is made first
+        expect(columns <= MOST_SPREAD * self.front.size + ALWAYS_FINE, f"there are {n_outputs:,} outputs")
         estimator = make_estimator(self.front.header)
-        common = {name: self._read_common(k, *wanted[name]) for k, name in enumerate(COMMON)}
+        common = {name: layout.empty(*wanted[name]) for name in COMMON}
+        for k, name in enumerate(self.common):
+            self._read_common(k, common[name])
         forest = estimator._forest
         self._set_table(forest, common["ids"], common["free"], n_slots)
         self._set_scaling(forest, common["range"])
         check_rows(common["rows"], common["labels"], forest.trees.arrays.n_classes)
+        check_finite(forest.values, *(common[name] for name in ("labels", "duals", "residuals")))
         forest.trees.arrays = self._allocate(forest, common, n_slots)
         self._read_trees(forest, n_slots)
         return estimator
@@ -188,11 +208,9 @@ class Reader:
     def _get_count(self, name: str, least: int = 0) -> int:
         return check_int(self.shape.get(name), name, least, 2**31 - 1)
 
-    def _read_common(self, k: int, shape: tuple[int, ...], kind: Any) -> np.ndarray:
-        array = layout.empty(shape, kind)
+    def _read_common(self, k: int, array: np.ndarray) -> None:
         self.offset = read_all(self.fd, array.reshape(-1).view(np.uint8), self.offset)
-        expect(checksum(array) == self.checksums[k], f"block {COMMON[k]!r} is damaged: its checksum is wrong")
-        return array
+        expect(checksum(array) == self.checksums[k], f"block {self.common[k]!r} is damaged: its checksum is wrong")
 
     def _set_table(self, forest: OnlineForest, ids: np.ndarray, free: np.ndarray, n_slots: int) -> None:
         """Set which rows are held, and in which slots."""
@@ -230,20 +248,20 @@ class Reader:
         expect(min(state[key].min() for key in ("n_cuts", "n_leaves", "n_due")) >= 0, "a tree has a negative size")
         n_trees = len(state)
         room = max(n_slots, 1)
-        least = {"cuts": 1, "boxes": 1, "leaves": 1, "values": 1, "queue": room // old.min_split + 1, "links": room}
+        least = {"queue": room // old.min_split + 1, "links": room}
         shapes = {}
         total = 0
         for name, key in PER_TREE.items():
             array = getattr(old, name)
             used = n_slots if key is None else int(state[key].max())
-            shapes[name] = (n_trees, max(least[name], used), *array.shape[2:])
+            shapes[name] = (n_trees, max(least.get(name, 1), used), *array.shape[2:])
             total += count_bytes(shapes[name], array.dtype)
         expect(
             total <= MOST_SPREAD * self.front.size + ALWAYS_FINE,
             f"the trees would take {total:,} bytes of memory, far more than the {self.front.size:,} of the file",
         )
         arrays: dict[str, Any] = {name: layout.empty(shape, getattr(old, name).dtype) for name, shape in shapes.items()}
-        held: dict[str, Any] = {name: common[name] if n_slots else getattr(old, name) for name in ("rows", "labels")}
+        held: dict[str, Any] = {name: common[name] if n_slots else getattr(old, name) for name in BY_SLOT}
         return old._replace(state=state, **arrays, **held)
 
     def _read_trees(self, forest: OnlineForest, n_slots: int) -> None:
@@ -255,15 +273,10 @@ class Reader:
         def read(first: int, last: int) -> None:
             scratch = checker.make_scratch() if checker else None
             for m in range(first, last):
-                parts = []
-                offset = starts[m]
-                for name, key in PER_TREE.items():
-                    part = getattr(arrays, name)[m, : n_slots if key is None else arrays.state[m][key]]
-                    offset = read_all(self.fd, part.reshape(-1).view(np.uint8), offset)
-                    parts.append(part)
+                parts = self._read_tree(arrays, m, n_slots, starts[m])
                 if m + 1 < last:  # fetched while this tree is checked
-                    read_ahead(self.fd, offset, starts[m + 2] - starts[m + 1])
-                intact = checksum(*parts) == self.checksums[len(COMMON) + m]
+                    read_ahead(self.fd, starts[m + 1], starts[m + 2] - starts[m + 1])
+                intact = checksum(*parts) == self.checksums[len(self.common) + m]
                 expect(intact, f"tree {m} is damaged: its checksum is wrong")
                 if checker and scratch:
                     checker.check(m, scratch, fully=fully)
@@ -271,10 +284,22 @@ class Reader:
         n_threads = checker.count_threads(fully=fully) if checker else joblib.cpu_count()
         run_parts(read, forest.trees.n_trees, n_threads if READS_IN_THREADS else 1, self.front.size)
 
+    def _read_tree(self, arrays: layout.ForestArrays, m: int, n_slots: int, offset: int) -> list[np.ndarray]:
+        """Read the block of tree ``m`` into the arrays; return what was read, for its checksum.
+
+        This is where the arrays of a tree of an older format become those of today.
+        """
+        parts = []
+        for name, key in self.per_tree.items():
+            part = getattr(arrays, name)[m, : n_slots if key is None else arrays.state[m][key]]
+            offset = read_all(self.fd, part.reshape(-1).view(np.uint8), offset)
+            parts.append(part)
+        return parts
+
     def _find_starts(self, arrays: layout.ForestArrays, n_slots: int) -> list[int]:
         """Return where the block of each tree starts, and where the last one ends: at the end of the file."""
         sizes = np.zeros(len(arrays.state), dtype=object)  # integers of any size
-        for name, key in PER_TREE.items():
+        for name, key in self.per_tree.items():
             one = getattr(arrays, name)[0, :1].nbytes
             sizes += one * (n_slots if key is None else arrays.state[key].astype(object))
         starts = [self.offset, *(self.offset + np.cumsum(sizes)).tolist()]

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
-from ..engine.locking import lock_of
 from ..engine.parallel import run_parts
 from .atomic_file import FileIdentity, identify
 from .file_lock import ModelLock, hold
@@ -87,8 +87,8 @@ class Saver:
         self.wait()
         if not self.overwrite and self.path.exists():
             raise FileExistsError(errno.EEXIST, "file exists, and is not to be overwritten", str(self.path))
-        with lock_of(forest).reading:
-            content = self._copy(make_content(forest, extra))
+        check_is_fitted(forest)
+        content = forest._read_refreshed(lambda: self._copy(make_content(forest, extra)))
         thread = threading.Thread(target=self._write, args=(content,), name="bspforest-save")
         try:
             thread.start()

@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from ..engine.forest import OnlineForest
 from ..engine.kernels.checksum import ChunkedChecksum, checksum
 from ..engine.kernels.wipe import wipe_trees
-from ..engine.locking import lock_of
 from .atomic_file import FileIdentity, replacing, write_all
 from .file_lock import ModelLock, check_unchanged, hold
 from .header import describe, dump
@@ -23,7 +22,7 @@ from .header import describe, dump
 if TYPE_CHECKING:
     from ..estimators.base import BSPForest
 
-FORMAT = 1
+FORMAT = 2
 
 # Like PNG's signature: text-mode transfers, which change line ends or drop the eighth bit, damage it.
 MAGIC = b"\x89bspf\r\n\x1a"
@@ -32,7 +31,11 @@ MAGIC = b"\x89bspf\r\n\x1a"
 PREAMBLE = struct.Struct("<8s7Q")
 
 # Blocks that all trees share, one array each.
-COMMON = ("state", "ids", "free", "rows", "labels", "range")
+# Those of joint values are empty for mean values.
+COMMON = ("state", "ids", "free", "rows", "labels", "range", "duals", "residuals")
+
+# Of these, the ones by slot, which are zero at free slots.
+BY_SLOT = ("rows", "labels", "duals", "residuals")
 
 # The arrays in the block of a tree, each with the count in its state that says how much of it is used; links have n_slots.
 PER_TREE = {
@@ -42,6 +45,7 @@ PER_TREE = {
     "values": "n_leaves",
     "queue": "n_due",
     "links": None,
+    "sums": "n_cuts",
 }
 
 # Seconds to wait for another process that is writing the same model: a save of some GB.
@@ -92,8 +96,10 @@ class ForestBlocks(Sequence[list[np.ndarray]]):
         """Return the arrays of a block as they are, not wiped."""
         arrays, n_slots = self._arrays, self.n_slots
         if k < len(COMMON):
-            rows, labels = arrays.rows[:n_slots], arrays.labels[:n_slots]
-            return [(arrays.state, self.ids, self.free, rows, labels, self._range)[k]]
+            name = COMMON[k]
+            if name in BY_SLOT:
+                return [getattr(arrays, name)[:n_slots]]
+            return [{"state": arrays.state, "ids": self.ids, "free": self.free, "range": self._range}[name]]
         m = k - len(COMMON)
         state = arrays.state[m]
         return [
@@ -132,7 +138,7 @@ class ForestBlocks(Sequence[list[np.ndarray]]):
     def _has_unused(self, k: int) -> bool:
         """Return whether a block has something to wipe."""
         if k < len(COMMON):
-            return COMMON[k] in ("rows", "labels") and len(self.free) > 0
+            return COMMON[k] in BY_SLOT and len(self.free) > 0
         state = self._arrays.state[k - len(COMMON)]
         return len(self.free) > 0 or state["free_cut"] >= 0 or state["free_leaf"] >= 0
 
@@ -150,8 +156,8 @@ def save(
     """Save a fitted forest to a file, from which `load` restores it bit for bit.
 
     The file is complete and on disk when this returns; if it fails before, the old file is unchanged. The forest is only
-    read: other threads may predict from it or save it meanwhile; those that learn or forget wait. Rows that were
-    forgotten with `forget` leave no trace in it. Rows that a window dropped may still show in the range of
+    read: other threads may predict from it or save it meanwhile; those that learn or forget wait. (Joint values are first
+    solved afresh if rows were forgotten.) Rows that were forgotten with `forget` leave no trace in it. Rows that a window dropped may still show in the range of
     ``scaling="minmax"``.
 
     Parameters
@@ -185,13 +191,18 @@ def save(
     >>> bspforest.load(path).partial_fit([[4.0]], [4]).n_samples_
     5
     """
-    with hold(Path(path), lock, wait) as held, lock_of(forest).reading:
-        write_content(make_content(forest, extra), held.path, overwrite=overwrite, expected=expected)
+    check_is_fitted(forest)
+    with hold(Path(path), lock, wait) as held:
+        forest._read_refreshed(
+            lambda: write_content(make_content(forest, extra), held.path, overwrite=overwrite, expected=expected)
+        )
 
 
 def make_content(estimator: BSPForest, extra: dict[str, Any] | None) -> Content:
-    """Return what to write. The blocks are valid until the forest learns or forgets."""
-    check_is_fitted(estimator)
+    """Return what to write. The blocks are valid until the forest learns or forgets.
+
+    The caller reads the forest with `_read_refreshed`, so that nothing of forgotten labels is left in it.
+    """
     header = describe(estimator, extra)
     blocks = ForestBlocks(estimator._forest)
     header["forest"] |= {"n_slots": blocks.n_slots, "n_ids": len(blocks.ids), "n_free": len(blocks.free)}

@@ -10,16 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.arrays import LABEL, LABEL_WEIGHT, as_rows
+from ..engine.arrays import LABEL, LABEL_WEIGHT, PREDICTION_WALKS, ForestArrays, as_rows
 from ..engine.config import count_columns
 from ..engine.forest import OnlineForest, Values
 from ..engine.interrupts import UNPROTECTED, Interrupts
-from ..engine.kernels.joint import learn_duals, set_node_sums, sum_paths, sum_totals
+from ..engine.kernels.intervals import set_node_sums
+from ..engine.kernels.joint import learn_duals, sum_paths, sum_totals
 from ..engine.memory import empty
 from ..engine.parallel import run_parts
 from .kernel_matrix import KernelMatrix, solve
 from .neighbours import NeighbourLabels
-from .tuning import Choice, HeldOut, choose, prepare
+from .tuning import Choice, HeldOut, choose, pick_ridge, prepare
 
 # Rows and trees that bandwidth and ridge are chosen with. (30 trees decide wrongly now and then.)
 SAMPLE_ROWS = 10_000
@@ -27,6 +28,9 @@ SAMPLE_TREES = 50
 
 # Growth of the rows held, relative to those at the last solve, after which to solve again.
 GROWTH = 0.1
+
+# Nodes noted of the path of a row that is learned; what is below is walked twice.
+NOTED_DEPTH = 63
 
 
 class JointValues(Values):
@@ -38,6 +42,18 @@ class JointValues(Values):
         None: chosen by held-out error.
     seed : int
         For the rows that are held out.
+
+    Attributes
+    ----------
+    choice : Choice or None
+        The bandwidth and ridge in use, from the first row on.
+    mean : ndarray of shape (columns,)
+        The mean label.
+    is_solved : bool
+        False while duals wait to be found for rows or trees that are new: if that is interrupted, the next rows make up for it.
+    is_settled : bool
+        Whether nothing has changed since the last solve. Predictions are then read from the totals of leaves, in copies and loaded
+        forests too, which have to make them again: sums along paths round differently.
     """
 
     def __init__(self, bandwidth: float | None, ridge: float | None, seed: int) -> None:
@@ -46,6 +62,10 @@ class JointValues(Values):
         self.seed = seed
         self.choice: Choice | None = None
         self.mean = np.zeros(0)
+        self.unit = np.nan  # median time of the roots' cuts when the bandwidth was chosen
+        self.in_order = True  # whether the rows held came in order of time
+        self.is_solved = True
+        self.is_settled = False
         self.learned_since_solve = 0
         self.held_at_solve = 0
         self.held_at_tuning = 0
@@ -64,6 +84,10 @@ class JointValues(Values):
             "seed": self.seed,
             "choice": None if self.choice is None else list(self.choice),
             "mean": self.mean.tolist(),
+            "unit": self.unit,
+            "in_order": self.in_order,
+            "is_solved": self.is_solved,
+            "is_settled": self.is_settled,
             "learned_since_solve": self.learned_since_solve,
             "held_at_solve": self.held_at_solve,
             "held_at_tuning": self.held_at_tuning,
@@ -75,45 +99,48 @@ class JointValues(Values):
         values = cls(state["given_bandwidth"], state["given_ridge"], state["seed"])
         values.choice = None if state["choice"] is None else Choice(*state["choice"])
         values.mean = np.array(state["mean"], float)
-        values.learned_since_solve = state["learned_since_solve"]
-        values.held_at_solve = state["held_at_solve"]
-        values.held_at_tuning = state["held_at_tuning"]
+        counts = ("learned_since_solve", "held_at_solve", "held_at_tuning")
+        for name in ("unit", "in_order", "is_solved", "is_settled", *counts):
+            setattr(values, name, state[name])
         return values
 
     def _changed(self) -> None:
         """Drop what is computed from rows and trees."""
         self._totals = self._neighbours = None
+        self.is_settled = False
 
     # ------------------------------------------------------------------------------------------------------------------
     # Learning
 
     def built(self, forest: OnlineForest, *, in_order: bool, interrupts: Interrupts) -> None:
-        """Choose bandwidth and ridge, and solve: the trees were built from the rows held."""
+        """Choose bandwidth and ridge if the rows have doubled, and solve: the trees were built from the rows held."""
         self._changed()
-        self._tune(forest, in_order, interrupts)
-        self._solve(forest, interrupts, warm=False)
+        self.in_order = in_order
+        self.is_solved = False
+        is_first = self.choice is None
+        self.is_stale |= is_first  # if this is interrupted, nothing can be predicted or saved before it is made up for
+        self._revise(forest, interrupts, rebuilt=True)
+        self.is_stale &= not is_first
 
     def inserted(self, forest: OnlineForest, slots: np.ndarray, interrupts: Interrupts) -> None:
         """Give new rows duals, or solve for all, if there are many since the last solve."""
         self._changed()
-        arrays = forest.trees.arrays
-        arrays.duals[slots] = 0.0
-        arrays.residuals[slots] = 0.0
         self.learned_since_solve += len(slots)
-        if forest.n_held >= 2 * self.held_at_tuning:
-            self._tune(forest, True, interrupts)
-            self._solve(forest, interrupts, warm=True)
-        elif self.learned_since_solve >= GROWTH * self.held_at_solve and len(slots) > 1:
-            self._solve(forest, interrupts, warm=True)
-        else:
-            self._learn_rows(forest, slots)
-            if self.learned_since_solve >= GROWTH * self.held_at_solve:
-                self._solve(forest, interrupts, warm=True)
+        due = (
+            not self.is_solved
+            or self.learned_since_solve >= GROWTH * self.held_at_solve
+            or forest.n_held >= 2 * self.held_at_tuning
+        )
+        if not due or len(slots) == 1:
+            if self.choice is not None:
+                self._learn_rows(forest, slots)
+        if due:
+            self.is_solved = False
+            self._revise(forest, interrupts)
 
     def _learn_rows(self, forest: OnlineForest, slots: np.ndarray) -> None:
         assert self.choice is not None
         k = len(self.mean)
-        rows = np.empty((1, forest.config.n_features))
         forest.trees.call(
             learn_duals,
             forest.trees.arrays,
@@ -122,9 +149,11 @@ class JointValues(Values):
             self.mean,
             self.choice.bandwidth,
             self.choice.ridge,
-            rows,
+            np.empty((1, forest.config.n_features)),
             np.empty(k),
             np.empty(k),
+            np.empty(2 * PREDICTION_WALKS, np.int64),
+            np.empty((forest.trees.n_trees, NOTED_DEPTH + 1), np.int32),
         )
 
     def forgotten(self, forest: OnlineForest, slots: np.ndarray, *, exactly: bool) -> None:
@@ -136,25 +165,45 @@ class JointValues(Values):
         self.is_stale |= exactly
 
     def refresh(self, forest: OnlineForest, interrupts: Interrupts = UNPROTECTED) -> None:
-        """Find the duals afresh, as if the rows forgotten had never been seen."""
-        if self.is_stale:
-            self._solve(forest, interrupts, warm=False)
-            self.is_stale = False
-
-    def add_classes(self, forest: OnlineForest, n: int) -> None:
-        """Allow n more classes. All scores stay what they are, 0 for the new classes; the next rows bring a solve."""
-        before = forest.trees.n_classes
-        arrays = forest.trees.arrays
-        wider: dict[str, Any] = {
-            name: _add_class_columns(getattr(arrays, name), before, before + n, total=0.0)
-            for name in ("sums", "duals", "residuals")
-        }
-        mean = _add_class_columns(self.mean, before, before + n, total=1.0) if len(self.mean) else self.mean
-        super().add_classes(forest, n)
-        forest.trees.arrays = forest.trees.arrays._replace(**wider)
-        self.mean = mean
-        self.held_at_solve = 0
+        """Find everything that labels have a say in afresh, as if the rows forgotten had never been seen."""
+        if not self.is_stale:
+            return
         self._changed()
+        fresh = JointValues(self.given_bandwidth, self.given_ridge, self.seed)
+        fresh.in_order = self.in_order
+        fresh._revise(forest, interrupts, warm=False)
+        forest.trees.arrays.residuals[:] = 0.0  # predicted with labels that are forgotten
+        self.__dict__.update(fresh.__dict__)
+
+    def add_classes(self, arrays: ForestArrays, n_before: int, n_after: int) -> ForestArrays:
+        """Return arrays with the label columns of more classes, which no row has had so far. No prediction changes.
+
+        The column of the second of two classes becomes two columns that add up to 0; those of new classes are 0. The next rows
+        bring a solve.
+        """
+        self._changed()
+        self.is_solved = False
+        n_columns = count_columns(n_after, 1)
+
+        def widen(old: np.ndarray) -> np.ndarray:
+            new = empty((*old.shape[:-1], n_columns), np.float64)
+            new[:] = 0.0
+            if n_before == 2 and n_columns > 1:
+                new[..., 0], new[..., 1] = -old[..., 0], old[..., 0]
+            elif n_before > 2:
+                new[..., :n_before] = old
+            return new
+
+        if n_columns == len(self.mean) and n_before > 1:
+            return arrays
+        names = ("sums", "duals", "residuals")
+        changed: dict[str, Any] = {name: widen(getattr(arrays, name)) for name in names}
+        mean = np.zeros(n_columns)
+        if len(self.mean):
+            first = {1: [1.0], 2: [1.0 - self.mean[0], self.mean[0]]}.get(n_before, self.mean.tolist())
+            mean[: len(first)] = first if n_columns > 1 else 0.0
+            self.mean = mean
+        return arrays._replace(**changed)
 
     # ------------------------------------------------------------------------------------------------------------------
     # Solving
@@ -166,8 +215,8 @@ class JointValues(Values):
         if not n_classes:
             return np.delete(labels, LABEL_WEIGHT, axis=1)
         codes = labels[:, LABEL].astype(np.intp)
-        if n_classes == 2:
-            return (codes == 1).astype(np.float64)[:, None]
+        if n_classes <= 2:
+            return (codes == n_classes - 1).astype(np.float64)[:, None]
         return np.eye(n_classes)[codes]
 
     def _collect(self, forest: OnlineForest) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -179,65 +228,78 @@ class JointValues(Values):
         w[slots] = forest.trees.arrays.labels[slots, LABEL_WEIGHT]
         return slots, y, w
 
-    def _tune(self, forest: OnlineForest, in_order: bool, interrupts: Interrupts) -> None:
+    def _revise(self, forest: OnlineForest, interrupts: Interrupts, *, warm: bool = True, rebuilt: bool = False) -> None:
+        """Choose bandwidth and ridge, if it is time, and solve. Nothing is changed before all is found."""
         slots, y, w = self._collect(forest)
-        self.held_at_tuning = len(slots)
-        if self.given_bandwidth is not None and self.given_ridge is not None:
-            self.choice = Choice(self.given_bandwidth, self.given_ridge, np.nan)
+        if not len(slots):
             return
-        rng = np.random.default_rng([self.seed, forest.n_seen])
-        trees, unit = forest.trees, forest.median_root_time()
-        if np.count_nonzero(w) < 2 or not np.isfinite(unit) or unit <= 0:
-            self.choice = self.choice or Choice(self.given_bandwidth or 1.0, self.given_ridge or 0.3, np.nan)
-            return
-        if len(slots) > SAMPLE_ROWS:
-            sample = slots[-SAMPLE_ROWS:] if in_order else np.sort(rng.choice(slots, SAMPLE_ROWS, replace=False))
-            trees = forest.build_aside(sample, min(SAMPLE_TREES, trees.n_trees), rng)
-            slots = sample
-        matrix = KernelMatrix(trees, len(slots), range(min(SAMPLE_TREES, trees.n_trees)))
-        held_out = HeldOut(matrix, slots, y, w, latest=in_order, rng=rng, poll=interrupts.poll)
-        self.choice = choose(held_out, unit, bandwidth=self.given_bandwidth, ridge=self.given_ridge, last=self.choice)
-
-    def _solve(self, forest: OnlineForest, interrupts: Interrupts, *, warm: bool) -> None:
-        """Find the duals; nothing is changed before they are found."""
-        assert self.choice is not None
-        slots, y, w = self._collect(forest)
-        arrays = forest.trees.arrays
-        matrix = KernelMatrix(forest.trees, len(slots))
-        matrix.set_bandwidth(self.choice.bandwidth)
-        mean, centred, diagonal = prepare(y, w, self.choice.ridge)
-        start = arrays.duals[: len(y)] if warm else None
+        unit, choice = self.unit, self.choice
+        start = forest.trees.arrays.duals[: len(y)] if warm and self.held_at_solve else None
+        is_due = choice is None or len(slots) >= 2 * self.held_at_tuning
+        if is_due or rebuilt:
+            unit = forest.median_root_time()
+        matrix = None
+        if choice is None or is_due:
+            choice = self._tune(forest, slots, y, w, unit, interrupts)
+            matrix = KernelMatrix(forest.trees, len(slots), choice.bandwidth)
+            if self.given_ridge is None and len(slots) > SAMPLE_ROWS:
+                held_out = HeldOut(slots, y, w, latest=self.in_order, rng=self._make_rng(forest), poll=interrupts.poll)
+                choice, start = self._correct_ridge(choice, held_out, matrix)
+        elif rebuilt and self.given_bandwidth is None and 0 < unit < np.inf and 0 < self.unit < np.inf:
+            choice = choice._replace(bandwidth=choice.bandwidth * unit / self.unit)  # time runs as the scaling says
+        if matrix is None:
+            matrix = KernelMatrix(forest.trees, len(slots), choice.bandwidth)
+        mean, centred, diagonal = prepare(y, w, choice.ridge)
         duals = solve(matrix, centred, diagonal, start=start, poll=interrupts.poll)
-        arrays.duals[: len(y)] = duals
-        self.mean = mean
-        self._totals = self._make_totals(forest, matrix, set_sums=True)
+        forest.trees.arrays.duals[: len(y)] = duals
+        self.mean, self.choice, self.unit = mean, choice, unit
+        self._totals = self._make_totals(forest, set_sums=True)
         self.held_at_solve = len(slots)
+        self.held_at_tuning = len(slots) if is_due else self.held_at_tuning
         self.learned_since_solve = 0
+        self.is_solved = self.is_settled = True
 
-    def _make_totals(self, forest: OnlineForest, matrix: KernelMatrix, *, set_sums: bool) -> np.ndarray:
+    def _make_rng(self, forest: OnlineForest) -> np.random.Generator:
+        return np.random.default_rng([self.seed, forest.n_seen])
+
+    def _tune(
+        self, forest: OnlineForest, slots: np.ndarray, y: np.ndarray, w: np.ndarray, unit: float, interrupts: Interrupts
+    ) -> Choice:
+        """Choose bandwidth and ridge on a sample of the rows held."""
+        if self.given_bandwidth is not None and self.given_ridge is not None:
+            return Choice(self.given_bandwidth, self.given_ridge, np.nan)
+        if np.count_nonzero(w) < 2 or not 0 < unit < np.inf:
+            return self.choice or Choice(self.given_bandwidth or 1.0, self.given_ridge or 0.3, np.nan)
+        rng = self._make_rng(forest)
+        trees, n_trees = forest.trees, min(SAMPLE_TREES, forest.trees.n_trees)
+        if len(slots) > SAMPLE_ROWS:
+            slots = slots[-SAMPLE_ROWS:] if self.in_order else np.sort(rng.choice(slots, SAMPLE_ROWS, replace=False))
+            trees = forest.build_aside(slots, n_trees, rng)
+        held_out = HeldOut(slots, y, w, latest=self.in_order, rng=rng, poll=interrupts.poll)
+        matrix = KernelMatrix(trees, len(slots), self.given_bandwidth or unit, n_trees)
+        return choose(held_out, matrix, unit, bandwidth=self.given_bandwidth, ridge=self.given_ridge, last=self.choice)
+
+    @staticmethod
+    def _correct_ridge(choice: Choice, held_out: HeldOut, matrix: KernelMatrix) -> tuple[Choice, np.ndarray]:
+        """Look at the neighbours of the ridge chosen, now with all rows and trees; return also the solution without those held out."""
+        ridges = choice.ridge * np.array([1 / 3, 1.0, 3.0])
+        errors = held_out.errors(matrix, ridges, keep=True)
+        k = pick_ridge(errors)
+        return Choice(choice.bandwidth, float(ridges[k]), float(errors[k].mean())), held_out.solutions[k]
+
+    def _make_totals(self, forest: OnlineForest, *, set_sums: bool) -> np.ndarray:
         """Return what each tree predicts in each leaf; ``set_sums``: also sum the duals over all nodes."""
-        arrays = forest.trees.arrays
-        totals = np.zeros((*arrays.leaves.shape, arrays.duals.shape[1]))
+        assert self.choice is not None
+        trees, bandwidth = forest.trees, self.choice.bandwidth
+        arrays, n_columns = trees.arrays, trees.arrays.duals.shape[1]
+        totals = np.zeros((*arrays.leaves.shape, n_columns))
 
         def run(first: int, last: int) -> None:
-            prefix, delta = np.empty(matrix.n_rows + 1), np.empty(matrix.n_rows + 1)
-            for m in range(first, last):
-                tree = matrix.trees[m]
-                set_node_sums(
-                    arrays,
-                    m,
-                    tree.slots,
-                    tree.starts,
-                    tree.ends,
-                    tree.weights,
-                    tree.nodes,
-                    totals[m],
-                    prefix,
-                    delta,
-                    set_sums,
-                )
+            depth = arrays.cuts.shape[1] + 2
+            scratch = np.empty((depth, 2), np.int64), np.empty((depth, n_columns))
+            set_node_sums(arrays, first, last, bandwidth, totals, set_sums, *scratch)
 
-        run_parts(run, forest.trees.n_trees, forest.trees.n_threads, matrix.n_rows * forest.trees.n_trees)
+        run_parts(run, trees.n_trees, trees.n_threads, forest.n_held * trees.n_trees)
         return totals
 
     # ------------------------------------------------------------------------------------------------------------------
@@ -249,12 +311,10 @@ class JointValues(Values):
         trees = forest.trees
         out = np.zeros((len(X), len(self.mean)))
         X = as_rows(X)
-        totals = self._totals
-        if totals is not None or len(X) >= forest.n_held // 2 > 0:
+        if self.is_settled or len(X) >= forest.n_held // 2 > 0:
+            totals = self._totals
             if totals is None:
-                matrix = KernelMatrix(trees, forest.n_held)
-                matrix.set_bandwidth(self.choice.bandwidth)
-                totals = self._totals = self._make_totals(forest, matrix, set_sums=False)
+                totals = self._totals = self._make_totals(forest, set_sums=False)
             trees.read_rows(lambda a, b, *scratch: sum_totals(trees.arrays, X, a, b, totals, out, *scratch), len(X))
         else:
             bandwidth = self.choice.bandwidth
@@ -294,19 +354,6 @@ def make_values(values: str, bandwidth: Any, ridge: Any, seed: int) -> Values:
         return Values()
     fixed_bandwidth, fixed_ridge = (None if isinstance(given, str) else float(given) for given in (bandwidth, ridge))
     return JointValues(fixed_bandwidth, fixed_ridge, seed)
-
-
-def _add_class_columns(old: np.ndarray, before: int, after: int, *, total: float) -> np.ndarray:
-    """Return label columns of ``after`` classes from those of ``before``; ``total`` is the sum over all classes."""
-    new = empty((*old.shape[:-1], count_columns(after, 1)), np.float64)
-    new[:] = 0.0
-    if before == 2:
-        with np.errstate(invalid="ignore"):  # unused nodes may hold anything
-            new[..., 0] = total - old[..., 0]
-        new[..., 1] = old[..., 0]
-    elif after > 2:
-        new[..., :before] = old
-    return new
 
 
 def to_probabilities(scores: np.ndarray, n_classes: int) -> np.ndarray:

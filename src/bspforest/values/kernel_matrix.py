@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..engine.ensemble import TreeEnsemble
-from ..engine.kernels.joint import add_product, order_tree, set_weights
+from ..engine.kernels.intervals import LANES, add_products, order_trees
 from ..engine.parallel import run_parts
 
 # Trees are summed in blocks of this many, and blocks in order: the result does not depend on the number of threads.
@@ -22,83 +21,71 @@ TOLERANCE = 0.01
 MOST_PRODUCTS = 200
 
 
-class OrderedTree(NamedTuple):
-    """A tree with its rows in the order of a walk from left to right; its nodes are intervals of them."""
-
-    slots: np.ndarray  # (n,) int32
-    starts: np.ndarray  # (nodes,) int32
-    ends: np.ndarray  # (nodes,) int32
-    nodes: np.ndarray  # (nodes,) int32, references
-    times: np.ndarray  # (nodes,) when the node is cut; infinite for leaves
-    parent_times: np.ndarray  # (nodes,)
-    weights: np.ndarray  # (nodes,)
-
-
-def order(trees: TreeEnsemble, m: int, n_rows: int) -> OrderedTree:
-    """Return tree m, which holds ``n_rows`` rows, with its rows in order."""
-    most = 2 * n_rows
-    slots = np.empty(n_rows, np.int32)
-    starts, ends, nodes = (np.empty(most, np.int32) for _ in range(3))
-    times, parent_times = np.empty(most), np.empty(most)
-    depth = 2 * trees.arrays.cuts.shape[1] + 3
-    stack = np.empty((depth, 2), np.int64)
-    n = order_tree(trees.arrays, m, slots, starts, ends, nodes, times, parent_times, stack, np.empty(depth))
-    kept = [array[:n].copy() for array in (starts, ends, nodes, times, parent_times)]
-    return OrderedTree(slots, kept[0], kept[1], kept[2], kept[3], kept[4], np.empty(n))
-
-
 class KernelMatrix:
     """K(x, z), the mean over trees of the share of time that they spend together, for the rows that a forest holds.
 
-    Arrays of rows are by slot, as in the forest.
+    Arrays of rows are by slot, as in the forest. The trees must not change while this is in use.
 
     Parameters
     ----------
     trees : TreeEnsemble
     n_rows : int
-        Rows held.
-    indices : sequence of int
-        The trees to be used.
+        Rows held, at least one.
+    bandwidth : float
+    n_trees : int or None
+        How many of the trees to use, the first ones; None for all.
     """
 
-    def __init__(self, trees: TreeEnsemble, n_rows: int, indices: Any = None) -> None:
-        indices = range(trees.n_trees) if indices is None else indices
-        self.n_threads = trees.n_threads
+    def __init__(self, trees: TreeEnsemble, n_rows: int, bandwidth: float, n_trees: int | None = None) -> None:
+        self.ensemble = trees
+        self.n_trees = trees.n_trees if n_trees is None else n_trees
         self.n_rows = n_rows
-        parts = run_parts(
-            lambda a, b: [order(trees, indices[k], n_rows) for k in range(a, b)],
-            len(indices),
-            trees.n_threads,
-            n_rows * len(indices),
-        )
-        self.trees: list[OrderedTree] = [tree for part in parts for tree in part]
+        n, most = self.n_trees, max(1, n_rows - 1)
+        self.slots = np.empty((n, n_rows), np.int32)
+        self.own = np.empty((n, n_rows))
+        self.starts, self.ends = np.empty((n, most), np.int32), np.empty((n, most), np.int32)
+        self.weights = np.empty((n, most))
+        self.counts = np.empty(n, np.int64)
+        self.set_bandwidth(bandwidth)
+
+    @property
+    def _order(self) -> tuple[np.ndarray, ...]:
+        return self.slots, self.own, self.starts, self.ends, self.weights, self.counts
 
     def set_bandwidth(self, bandwidth: float) -> None:
-        """Weigh the nodes of all trees."""
+        """Weigh the nodes of all trees. They are walked again, in about the time of a product."""
+        arrays = self.ensemble.arrays
 
         def run(first: int, last: int) -> None:
-            for tree in self.trees[first:last]:
-                set_weights(tree.times, tree.parent_times, bandwidth, tree.weights)
+            depth = arrays.cuts.shape[1] + 1
+            order_trees(
+                arrays, first, last, bandwidth, *self._order, np.empty((depth, 2), np.int64), np.empty(depth)
+            )
 
-        run_parts(run, len(self.trees), self.n_threads, self.n_rows * len(self.trees))
+        run_parts(run, self.n_trees, self.ensemble.n_threads, self.n_rows * self.n_trees)
 
     def multiply(self, p: np.ndarray) -> np.ndarray:
-        """Return K p; p has one column per label column."""
-        n_blocks = -(-len(self.trees) // TREES_PER_BLOCK)
+        """Return K p, of the same shape as p: slots by columns."""
+        n_columns = p.shape[1]
+        padded = n_columns if n_columns == 1 else -(-n_columns // LANES) * LANES
+        if padded > n_columns:
+            p = np.concatenate([p, np.zeros((len(p), padded - n_columns))], axis=1)
+        p = np.ascontiguousarray(p)
+        n_blocks = -(-self.n_trees // TREES_PER_BLOCK)
         partial = np.zeros((n_blocks, *p.shape))
 
         def run(first: int, last: int) -> None:
-            prefix, delta = np.empty(self.n_rows + 1), np.empty(self.n_rows + 1)
+            prefix, steps = np.empty((2, self.n_rows + 1, min(padded, LANES)))
             for b in range(first, last):
-                for tree in self.trees[b * TREES_PER_BLOCK : (b + 1) * TREES_PER_BLOCK]:
-                    add_product(tree.slots, tree.starts, tree.ends, tree.weights, p, partial[b], prefix, delta)
+                trees = b * TREES_PER_BLOCK, min(self.n_trees, (b + 1) * TREES_PER_BLOCK)
+                add_products(*self._order, *trees, p, partial[b], prefix, steps)
 
-        run_parts(run, n_blocks, self.n_threads, self.n_rows * len(self.trees))
+        run_parts(run, n_blocks, self.ensemble.n_threads, self.n_rows * self.n_trees * padded)
         total = partial[0]
         for b in range(1, n_blocks):
             total += partial[b]
-        total /= len(self.trees)
-        return total
+        total /= self.n_trees
+        return total[:, :n_columns]
 
 
 def solve(
@@ -107,7 +94,7 @@ def solve(
     diagonal: np.ndarray,
     *,
     start: np.ndarray | None = None,
-    tolerance: float = TOLERANCE,
+    tolerance: float | None = None,
     poll: Callable[[], None] = lambda: None,
 ) -> np.ndarray:
     """Solve (K + diag) a = y by conjugate gradients, all columns at once.
@@ -121,12 +108,13 @@ def solve(
         Ridge over weight; infinite for rows that take no part, whose solution is 0.
     start : ndarray or None
         Where to start.
-    tolerance : float
-        The norm of each column's residual relative to that of y.
+    tolerance : float or None
+        The norm of each column's residual relative to that of y. None: `TOLERANCE`.
     poll : callable
         Called before each product; may raise.
     """
     scale = float(np.abs(y).max(initial=0.0)) or 1.0  # squares of large labels would overflow, of small ones vanish
+    tolerance = TOLERANCE if tolerance is None else tolerance
     solution = _solve_scaled(matrix, y / scale, diagonal, None if start is None else start / scale, tolerance, poll)
     return solution * scale
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..engine.arrays import LABEL_WEIGHT
 from ..engine.forest import OnlineForest
-from ..engine.kernels.joint import find_hosts
+from ..engine.kernels.intervals import find_hosts
 from .kernel_matrix import KernelMatrix
 from .mean import weighted_quantiles
 
@@ -26,22 +26,26 @@ class NeighbourLabels:
 
     def __init__(self, forest: OnlineForest, targets: np.ndarray) -> None:
         slots = forest.rows.held_slots()
-        n_leaves = forest.trees.arrays.leaves.shape[1]
-        n_trees = forest.trees.n_trees
-        self._y = np.zeros((forest.rows.n_slots, targets.shape[1]))
-        self._w = np.zeros(forest.rows.n_slots)
+        n_trees, n_slots = forest.trees.n_trees, forest.rows.n_slots
+        self._y = np.zeros((n_slots, targets.shape[1]))
+        self._w = np.zeros(n_slots)
         self._y[slots] = targets
         self._w[slots] = forest.trees.arrays.labels[slots, LABEL_WEIGHT]
-        self._order = np.empty((n_trees, len(slots)), np.int32)
-        self._hosts = np.zeros((n_trees, n_leaves, 2), np.int32)  # of each leaf: its host as an interval of the order
-        for m, tree in enumerate(KernelMatrix(forest.trees, len(slots)).trees):
-            self._order[m] = tree.slots
-            stack = np.empty(len(tree.starts), np.int64)
-            find_hosts(forest.trees.arrays, m, tree.starts, tree.ends, tree.nodes, LEAST_ROWS, self._hosts[m], stack)
+        matrix = KernelMatrix(forest.trees, len(slots), 1.0)
+        self._order = matrix.slots
+        self._hosts = np.zeros((n_trees, n_slots, 2), np.int32)  # of each row: its host as an interval of the order
+        stack = np.empty(len(slots) + 1, np.int64)
+        find_hosts(matrix.slots, matrix.starts, matrix.ends, matrix.counts, 0, n_trees, LEAST_ROWS, self._hosts, stack)
+
+    def _find_hosts(self, forest: OnlineForest, X: np.ndarray) -> np.ndarray:
+        """Return the hosts of rows, by row and tree: those of the newest point in their leaf."""
+        trees = np.arange(len(self._order))
+        newest = forest.trees.arrays.leaves["last"][trees, forest.trees.find_leaves(X)]
+        return self._hosts[trees, newest]
 
     def stds(self, forest: OnlineForest, X: np.ndarray) -> np.ndarray:
         """Return the standard deviation of each output, by the law of total variance over trees and their nodes."""
-        leaves = forest.trees.find_leaves(X)
+        hosts = self._find_hosts(forest, X)
         n_trees = len(self._order)
         scale = np.abs(self._y).max() or 1.0
         first, second = np.zeros((2, len(X), self._y.shape[1]))
@@ -52,7 +56,7 @@ class NeighbourLabels:
             weight, total, squares = (
                 np.concatenate([np.zeros((1, a.shape[1])), np.cumsum(a, axis=0)]) for a in (w, w * y, w * y * y)
             )
-            start, end = self._hosts[m, leaves[:, m]].T
+            start, end = hosts[:, m].T
             around = np.maximum(weight[end] - weight[start], 1e-300)
             mean = (total[end] - total[start]) / around
             within += np.maximum((squares[end] - squares[start]) / around - mean**2, 0.0)
@@ -63,11 +67,10 @@ class NeighbourLabels:
 
     def centred_quantiles(self, forest: OnlineForest, X: np.ndarray, q: np.ndarray) -> np.ndarray:
         """Return quantiles of the first output about its mean, each tree with a weight of 1."""
-        leaves = forest.trees.find_leaves(X)
+        hosts = self._find_hosts(forest, X)
         out = np.empty((len(X), len(q)))
         for row in range(len(X)):
-            intervals = self._hosts[np.arange(len(self._order)), leaves[row]]
-            slots = [self._order[m, start:end] for m, (start, end) in enumerate(intervals)]
+            slots = [self._order[m, start:end] for m, (start, end) in enumerate(hosts[row])]
             shares = [self._w[part] / max(self._w[part].sum(), 1e-300) for part in slots]
             labels, weights = self._y[np.concatenate(slots), 0], np.concatenate(shares)
             if not weights.any():

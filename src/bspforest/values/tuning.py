@@ -1,6 +1,10 @@
 """Bandwidth and ridge of joint values, chosen by held-out squared error.
 
 The trees know no labels, so holding rows out means that their duals are 0: nothing is built again.
+
+For one bandwidth, all ridges are tried in one run of conjugate gradients: with weights W, the systems W½ K W½ + λ I for different λ
+have the same Krylov spaces, so their solutions are recurrences along the same directions (Jegerlehner, hep-lat/9612014). Only the
+predictions at the rows held out are carried along.
 """
 
 from __future__ import annotations
@@ -10,12 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .kernel_matrix import KernelMatrix, solve
+from . import kernel_matrix
+from .kernel_matrix import KernelMatrix
 
 # Multiples of the median time of the roots' cuts, and ridges, that are tried.
 BANDWIDTHS = 2.5 * 2.0 ** np.arange(9)
 RIDGES = np.array([0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])
-FIRST = (3, 4)  # 20 and 0.3
+FIRST_BANDWIDTH = 3
 
 # Five folds up to so many rows; for more, one fold of a fifth, of at most so many.
 FEW_ROWS = 2_000
@@ -30,14 +35,27 @@ class Choice(NamedTuple):
     error: float
 
 
+def prepare(y: np.ndarray, w: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the weighted mean label, centred labels, and the diagonal to be added to the kernel, by slot."""
+    mean = average(y, w)
+    with np.errstate(divide="ignore", over="ignore"):
+        diagonal = np.where(w > 0, ridge / w, np.inf)
+    return mean, y - mean, diagonal
+
+
+def average(y: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """Return the weighted mean label of each column; 0 without weights."""
+    total = w.sum()
+    return (w @ y) / total if total > 0 else np.zeros(y.shape[1])
+
+
 class HeldOut:
-    """Held-out squared errors of joint values, for any bandwidth and ridge.
+    """Rows that are held out in turn, fold by fold, and what the others predict for them.
 
     Parameters
     ----------
-    matrix : KernelMatrix
     slots : ndarray of int
-        The rows of the matrix, oldest first.
+        The rows to learn from and to hold out, oldest first.
     y, w : ndarray
         Labels and weights by slot.
     latest : bool
@@ -49,7 +67,6 @@ class HeldOut:
 
     def __init__(
         self,
-        matrix: KernelMatrix,
         slots: np.ndarray,
         y: np.ndarray,
         w: np.ndarray,
@@ -58,11 +75,29 @@ class HeldOut:
         rng: np.random.Generator,
         poll: Callable[[], None] = lambda: None,
     ) -> None:
-        self.matrix, self.y, self.w = matrix, y, w
         self._poll = poll
-        self._folds = list(self._make_folds(slots[w[slots] > 0], latest, rng))
-        self._rows = np.concatenate(self._folds)
-        self._known: dict[tuple[float, float], np.ndarray] = {}
+        slots = slots[w[slots] > 0]
+        folds = list(self._make_folds(slots, latest, rng))
+        n_columns = y.shape[1]
+        self.scale = float(np.abs(y[slots]).max(initial=0.0)) or 1.0
+        y = y / self.scale
+        self.rows = np.concatenate(folds)
+        self.weights = w[self.rows] / w[self.rows].mean()
+        self._y = y[self.rows]
+        # One system per fold and column. Rows that take no part have a root of 0.
+        self._columns = np.repeat(np.arange(len(folds)), [len(fold) for fold in folds])[:, None] * n_columns
+        self._columns = self._columns + np.arange(n_columns)
+        self._roots = np.zeros((len(w), len(folds) * n_columns))
+        self._goals = np.zeros_like(self._roots)
+        self._means = np.zeros(len(folds) * n_columns)
+        for f, fold in enumerate(folds):
+            inside = np.zeros(len(w))
+            inside[slots] = w[slots]
+            inside[fold] = 0.0
+            own = slice(f * n_columns, (f + 1) * n_columns)
+            self._means[own] = average(y, inside)
+            self._roots[:, own] = np.sqrt(inside)[:, None]
+            self._goals[:, own] = self._roots[:, own] * (y - self._means[own])
 
     @staticmethod
     def _make_folds(slots: np.ndarray, latest: bool, rng: np.random.Generator) -> Iterator[np.ndarray]:
@@ -73,67 +108,150 @@ class HeldOut:
         else:
             yield order[n - max(1, min(n // 5, MOST_HELD_OUT)) :]
 
-    def errors(self, bandwidth: float, ridge: float) -> np.ndarray:
-        """Return the squared error of each held-out row, summed over columns, times its weight over the mean weight."""
-        key = bandwidth, ridge
-        if key not in self._known:
-            self.matrix.set_bandwidth(bandwidth)
-            self._known[key] = np.concatenate([self._errors_of_fold(fold, ridge) for fold in self._folds])
-        return self._known[key]
+    def errors(self, matrix: KernelMatrix, ridges: np.ndarray, *, keep: bool = False) -> np.ndarray:
+        """Return the squared errors of the rows held out, for each ridge, in increasing order, and each row.
 
-    def _errors_of_fold(self, fold: np.ndarray, ridge: float) -> np.ndarray:
-        w = self.w.copy()
-        w[fold] = 0.0
-        mean, centred, diagonal = prepare(self.y, w, ridge)
-        predicted = mean + self.matrix.multiply(solve(self.matrix, centred, diagonal, poll=self._poll))[fold]
-        squares = np.sum((self.y[fold] - predicted) ** 2, axis=1)
-        return squares * (self.w[fold] / self.w[self._rows].mean())
+        They are summed over columns, and times the row's weight over the mean weight. Small ridges take the most products. They are
+        not tried, and have infinite errors, if the error rises before: a solution that is not reached yet is like one with a larger
+        ridge. ``keep``: keep the duals in ``solutions``, by ridge, slot and system.
+        """
+        run = _ShiftedRun(self._goals, ridges)
+        directions = np.zeros((len(ridges), *self._goals.shape)) if keep else np.zeros(0)
+        self.solutions = np.zeros_like(directions)
+        predicted = np.zeros((len(ridges), *self._y.shape))
+        ahead = np.zeros_like(predicted)  # what the next step would add
+        product = last = np.zeros_like(self._y)
+        errors = np.full((len(ridges), len(self.rows)), np.inf)
+        for _ in range(kernel_matrix.MOST_PRODUCTS):
+            if self._settle(run.is_solved, predicted, errors):
+                break
+            self._poll()
+            full = matrix.multiply(self._roots * run.p)
+            last, product = product, full[self.rows[:, None], self._columns]
+            # The directions of the shifted systems are combinations of residuals, so their products are, too.
+            of_residual = product - run.beta[self._columns] * last
+            ahead = run.zeta[:, self._columns] * of_residual + run.betas[:, self._columns] * ahead
+            if keep:
+                directions = run.zeta[:, None] * run.residual + run.betas[:, None] * directions
+            run.advance(self._roots * full)
+            if keep:
+                self.solutions += run.alphas[:, None] * directions
+            predicted += run.alphas[:, self._columns] * ahead
+        else:
+            self._settle(np.ones(len(ridges), bool), predicted, errors)
+        if keep:
+            self.solutions *= self._roots * self.scale
+        return errors * self.scale**2
+
+    def _settle(self, solved: np.ndarray, predicted: np.ndarray, errors: np.ndarray) -> bool:
+        """Note the errors of systems that are newly solved; return whether to stop."""
+        means = self._means[self._columns]
+        for k in np.flatnonzero(solved & np.isinf(errors[:, 0])):
+            errors[k] = np.sum((self._y - means - predicted[k]) ** 2, axis=1) * self.weights
+        known = np.flatnonzero(np.isfinite(errors[:, 0]))
+        if not len(known):
+            return False
+        by_ridge = errors[known].mean(axis=1)
+        return bool(known[0] == 0 or by_ridge[0] > by_ridge.min())
 
 
-def prepare(y: np.ndarray, w: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the weighted mean label, centred labels, and the diagonal to be added to the kernel, by slot."""
-    total = w.sum()
-    mean = (w @ y) / total if total > 0 else np.zeros(y.shape[1])
-    with np.errstate(divide="ignore", over="ignore"):
-        diagonal = np.where(w > 0, ridge / w, np.inf)
-    return mean, y - mean, diagonal
+class _ShiftedRun:
+    """Conjugate gradients for A + λ with the smallest λ, and the coefficients of those for all λ.
+
+    Attributes
+    ----------
+    p : ndarray of shape (slots, systems)
+        The direction whose product with A is wanted.
+    residual : ndarray of shape (slots, systems)
+    beta, betas, zeta, alphas : ndarray
+        Coefficients by system, all but the first also by λ: the direction is the residual (times zeta) plus beta times the last one,
+        and the step along it alpha.
+    """
+
+    def __init__(self, goals: np.ndarray, ridges: np.ndarray) -> None:
+        self._ridge = ridges[0]
+        self._shifts = (ridges - ridges[0])[:, None]
+        self.residual = goals.copy()
+        self.p = goals.copy()
+        n = goals.shape[1]
+        self._rho = np.sum(goals**2, axis=0)
+        self._goal = kernel_matrix.TOLERANCE * np.sqrt(self._rho)
+        self.beta, self.betas = np.zeros(n), np.zeros((len(ridges), n))
+        self.zeta, self._before = np.ones((len(ridges), n)), np.ones((len(ridges), n))
+        self.alphas = np.zeros((len(ridges), n))
+        self._alpha = np.ones(n)
+
+    @property
+    def is_solved(self) -> np.ndarray:
+        """Whether the systems of each λ are solved."""
+        return (np.abs(self.zeta) * np.sqrt(self._rho) <= self._goal).all(axis=1)
+
+    def advance(self, product: np.ndarray) -> None:
+        """Take a step, given the product of A with ``p``."""
+        q = product + self._ridge * self.p
+        curvature = np.sum(self.p * q, axis=0)
+        alpha = _divide(self._rho, curvature)
+        bottom = alpha * self.beta * (self._before - self.zeta) + self._before * self._alpha * (1.0 + self._shifts * alpha)
+        zeta = _divide(self.zeta * self._before * self._alpha, bottom)
+        growth = _divide(zeta, self.zeta)
+        self.alphas = alpha * growth
+        self.residual -= alpha * q
+        rho = np.sum(self.residual**2, axis=0)
+        self.beta = _divide(rho, self._rho)
+        self.betas = self.beta * growth**2
+        self._before, self.zeta = self.zeta, zeta
+        self._alpha, self._rho = alpha, rho
+        self.p = self.residual + self.beta * self.p
+
+
+def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return a / b, and 0 where b is 0 or too small to matter: systems that are solved stay as they are."""
+    return np.divide(a, b, out=np.zeros(np.broadcast_shapes(a.shape, b.shape)), where=np.abs(b) > 1e-200)
 
 
 def choose(
-    held_out: HeldOut, unit: float, *, bandwidth: float | None, ridge: float | None, last: Choice | None = None
+    held_out: HeldOut,
+    matrix: KernelMatrix,
+    unit: float,
+    *,
+    bandwidth: float | None,
+    ridge: float | None,
+    last: Choice | None = None,
 ) -> Choice:
-    """Search bandwidth and ridge, one at a time, from the last choice on. A number that is given is kept.
+    """Search bandwidths up and down from the last one, with all ridges for each. A number that is given is kept.
 
-    ``unit`` is the median time of the roots' cuts. Of the ridges whose error is within one standard error of the best, in
-    paired differences, the largest is taken: steadier.
+    ``unit`` is the median time of the roots' cuts.
     """
     bandwidths = BANDWIDTHS * unit if bandwidth is None else np.array([bandwidth])
     ridges = RIDGES if ridge is None else np.array([ridge])
-    at = [0 if bandwidth is not None else FIRST[0], 0 if ridge is not None else FIRST[1]]
+    at = 0 if bandwidth is not None else FIRST_BANDWIDTH
     if last is not None:
-        at = [
-            int(np.abs(np.log(bandwidths / last.bandwidth)).argmin()),
-            int(np.abs(np.log(ridges / last.ridge)).argmin()),
-        ]
+        at = int(np.abs(np.log(bandwidths / last.bandwidth)).argmin())
+    known: dict[int, np.ndarray] = {}
 
-    def error(place: list[int]) -> float:
-        return float(held_out.errors(bandwidths[place[0]], ridges[place[1]]).mean())
+    def error(k: int) -> float:
+        if k not in known:
+            matrix.set_bandwidth(bandwidths[k])
+            known[k] = held_out.errors(matrix, ridges)
+        return float(known[k].mean(axis=1).min())
 
-    moved = True
-    while moved:
-        moved = False
-        for axis, size in ((0, len(bandwidths)), (1, len(ridges))):
-            for step in (1, -1):
-                while 0 <= at[axis] + step < size:
-                    further = [*at]
-                    further[axis] += step
-                    if not error(further) < error(at):
-                        break
-                    at, moved = further, True
-    best = held_out.errors(bandwidths[at[0]], ridges[at[1]])
-    while at[1] + 1 < len(ridges):
-        gaps = held_out.errors(bandwidths[at[0]], ridges[at[1] + 1]) - best
-        if gaps.mean() > gaps.std() / np.sqrt(len(gaps)):
-            break
-        at[1] += 1
-    return Choice(float(bandwidths[at[0]]), float(ridges[at[1]]), error(at))
+    for step in (1, -1):
+        while 0 <= at + step < len(bandwidths) and error(at + step) < error(at):
+            at += step
+    error(at)
+    k = pick_ridge(known[at])
+    return Choice(float(bandwidths[at]), float(ridges[k]), float(known[at][k].mean()))
+
+
+def pick_ridge(errors: np.ndarray) -> int:
+    """Return the largest ridge whose error is within one standard error of the best, in paired differences: steadier.
+
+    ``errors`` are by ridge, in increasing order, and row.
+    """
+    best = errors[errors.mean(axis=1).argmin()]
+    with np.errstate(invalid="ignore"):
+        gaps = errors - best
+        allowed = gaps.std(axis=1) / np.sqrt(errors.shape[1])
+    good = np.isfinite(errors).all(axis=1)
+    good[good] = gaps[good].mean(axis=1) <= allowed[good]
+    return int(np.flatnonzero(good)[-1])

@@ -11,7 +11,7 @@ from .nodes import view_tree
 
 @always_inline
 def wipe_cut(tree, v):
-    """Zero a free cut record and its box, except the link to the next free one."""
+    """Zero a free cut record, its box and its sums, except the link to the next free one."""
     node = tree.cuts[v]
     node.right = node.i = node.j = 0
     node.a = node.b = node.p = node.time = 0.0
@@ -19,6 +19,8 @@ def wipe_cut(tree, v):
     for c in range(tree.boxes.shape[1]):
         for k in range(tree.boxes.shape[2]):
             tree.boxes[v, c, k] = 0.0
+    for c in range(tree.sums.shape[1]):
+        tree.sums[v, c] = 0.0
 
 
 @always_inline
