@@ -103,7 +103,7 @@ class HeldOut:
     def _make_folds(slots: np.ndarray, latest: bool, rng: np.random.Generator) -> Iterator[np.ndarray]:
         n = len(slots)
         order = slots if latest else rng.permutation(slots)
-        if n <= FEW_ROWS and not latest:
+        if n <= FEW_ROWS:  # the latest fifth alone is too few: MAE on TrumpApproval 0.39 instead of 0.25
             yield from np.array_split(order, min(5, n))
         else:
             yield order[n - max(1, min(n // 5, MOST_HELD_OUT)) :]
@@ -191,7 +191,9 @@ class _ShiftedRun:
         q = product + self._ridge * self.p
         curvature = np.sum(self.p * q, axis=0)
         alpha = _divide(self._rho, curvature)
-        bottom = alpha * self.beta * (self._before - self.zeta) + self._before * self._alpha * (1.0 + self._shifts * alpha)
+        bottom = alpha * self.beta * (self._before - self.zeta) + self._before * self._alpha * (
+            1.0 + self._shifts * alpha
+        )
         zeta = _divide(self.zeta * self._before * self._alpha, bottom)
         growth = _divide(zeta, self.zeta)
         self.alphas = alpha * growth
