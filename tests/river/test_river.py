@@ -58,7 +58,7 @@ def test_rivers_checks_pass(forest, values):
 
 @pytest.mark.parametrize(
     ("dataset", "forest", "metric", "least"),
-    [  # measured with joint values and with means: 0.886 and 0.900, 0.864 and 0.874, 0.32 and 0.34, 27.3 and 23.1
+    [  # measured with joint values and with means: 0.886 and 0.900, 0.864 and 0.874, 0.26 and 0.34, 27.2 and 23.1
         (datasets.Phishing(), BSPForestClassifier, metrics.Accuracy(), {"joint": 0.87, "mean": 0.87}),
         (
             list(datasets.ImageSegments().take(800)),
@@ -66,7 +66,7 @@ def test_rivers_checks_pass(forest, values):
             metrics.Accuracy(),
             {"joint": 0.84, "mean": 0.84},
         ),
-        (datasets.TrumpApproval(), BSPForestRegressor, metrics.MAE(), {"joint": 0.4, "mean": 0.4}),
+        (datasets.TrumpApproval(), BSPForestRegressor, metrics.MAE(), {"joint": 0.3, "mean": 0.4}),
         (datasets.ChickWeights(), BSPForestRegressor, metrics.MAE(), {"joint": 30, "mean": 27}),
     ],
     ids=["Phishing", "ImageSegments", "TrumpApproval", "ChickWeights"],
@@ -145,7 +145,7 @@ def test_rows_without_features():
     model = BSPForestRegressor(seed=0)
     model.learn_one({}, 1.0)
     model.learn_one({}, 3.0)
-    assert model.predict_one({}) == model.predict_one({"a": 1.0}) == 2.0
+    assert model.predict_one({}) == model.predict_one({"a": 1.0}) == pytest.approx(2.0)
     model.learn_one({"a": 5.0}, 8.0)
     np.testing.assert_array_equal(held(model), [[0.0], [0.0], [5.0]])
 
