@@ -228,9 +228,7 @@ class JointValues(Values):
         w[slots] = forest.trees.arrays.labels[slots, LABEL_WEIGHT]
         return slots, y, w
 
-    def _revise(
-        self, forest: OnlineForest, interrupts: Interrupts, *, warm: bool = True, rebuilt: bool = False
-    ) -> None:
+    def _revise(self, forest: OnlineForest, interrupts: Interrupts, *, warm: bool = True, rebuilt: bool = False) -> None:
         """Choose bandwidth and ridge, if it is time, and solve. Nothing is changed before all is found."""
         slots, y, w = self._collect(forest)
         if not len(slots):

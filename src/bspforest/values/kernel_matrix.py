@@ -58,7 +58,9 @@ class KernelMatrix:
 
         def run(first: int, last: int) -> None:
             depth = arrays.cuts.shape[1] + 1
-            order_trees(arrays, first, last, bandwidth, *self._order, np.empty((depth, 2), np.int64), np.empty(depth))
+            order_trees(
+                arrays, first, last, bandwidth, *self._order, np.empty((depth, 2), np.int64), np.empty(depth)
+            )
 
         run_parts(run, self.n_trees, self.ensemble.n_threads, self.n_rows * self.n_trees)
 

@@ -112,15 +112,7 @@ def order_tree(forest, m, bandwidth, slots, own, starts, ends, weights, counts, 
 
 
 @entry_point(
-    lambda: (
-        *example_order(),
-        0,
-        0,
-        np.empty((1, LANES)),
-        np.empty((1, LANES)),
-        np.empty((1, LANES)),
-        np.empty((1, LANES)),
-    )
+    lambda: (*example_order(), 0, 0, np.empty((1, LANES)), np.empty((1, LANES)), np.empty((1, LANES)), np.empty((1, LANES)))
 )
 def add_products(slots, own, starts, ends, weights, counts, first, last, p, out, prefix, steps):
     """Add the products of trees ``first`` to ``last`` with the columns of ``p`` to ``out``, both by slot.
@@ -182,9 +174,7 @@ def add_product_lanes(slots, own, starts, ends, weights, n_intervals, first, p, 
             out[slot, first + c] += steps[k, c] + weight * p[slot, first + c]
 
 
-@entry_point(
-    lambda: (example_forest(), 0, 0, 1.0, np.empty((1, 1, 1)), True, np.empty((1, 2), np.int64), np.empty((1, 1)))
-)
+@entry_point(lambda: (example_forest(), 0, 0, 1.0, np.empty((1, 1, 1)), True, np.empty((1, 2), np.int64), np.empty((1, 1))))
 def set_node_sums(forest, first, last, bandwidth, totals, set_sums, stack, paths):
     """Fill ``totals`` with what trees ``first`` to ``last`` predict in each leaf; if asked, their nodes with their sums of duals.
 
@@ -277,17 +267,7 @@ def add_up_paths(tree, bandwidth, totals, stack, paths):
         top += 1
 
 
-@entry_point(
-    lambda: (
-        *example_order()[:4:2],
-        *example_order()[3::2],
-        0,
-        0,
-        0,
-        np.empty((1, 1, 2), np.int32),
-        np.empty(1, np.int64),
-    )
-)
+@entry_point(lambda: (*example_order()[:4:2], *example_order()[3::2], 0, 0, 0, np.empty((1, 1, 2), np.int32), np.empty(1, np.int64)))
 def find_hosts(slots, starts, ends, counts, first, last, least, hosts, stack):
     """Find the smallest node with at least ``least`` rows around each row of trees ``first`` to ``last``, or else the root.
 
