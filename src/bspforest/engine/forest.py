@@ -174,7 +174,7 @@ class OnlineForest:
                 self.learned_since = 0
             if self.n_held == 0 and not self.config.redraw:
                 self._build_first(X[block], y[block], w[block], float(block_budgets[-1]), progress)
-                self.values.built(self, in_order=in_order, interrupts=interrupts)
+                self._value_first(len(X[block]), in_order, interrupts)
             elif self._should_rebuild(X[block]):
                 self._rebuild_with(X[block], y[block], w[block], float(block_budgets[-1]), interrupts)
                 progress.advance(len(X[block]))
@@ -228,9 +228,21 @@ class OnlineForest:
         try:
             self._build(budget, self.trees.make_build_scratch(len(slots)), progress)
         except BaseException:  # no tree may be asked for these rows
-            self.rows.remove(np.arange(self.n_seen - len(slots), self.n_seen))
-            self.trees.clear()
+            self._drop_first(len(slots))
             raise
+
+    def _value_first(self, n: int, in_order: bool, interrupts: Interrupts) -> None:
+        """Find the values of the first n rows."""
+        try:
+            self.values.built(self, in_order=in_order, interrupts=interrupts)
+        except BaseException:  # there is nothing to predict with
+            self._drop_first(n)
+            raise
+
+    def _drop_first(self, n: int) -> None:
+        """Drop the rows of a build that failed; no others are held."""
+        self.rows.remove(np.arange(self.n_seen - n, self.n_seen))
+        self.trees.clear()
 
     def _make_window_room(self, n: int) -> None:
         """Forget the oldest rows, so that n more fit the window."""

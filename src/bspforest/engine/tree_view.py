@@ -81,6 +81,7 @@ class TreeView:
     def _set_cuts(self, arrays: ForestArrays, m: int, held: np.ndarray, is_cut: np.ndarray) -> None:
         """Convert the cuts of the records ``held`` to the units of the features; -1 and NaN where ``is_cut`` is false."""
         cuts = arrays.cuts[m][held]
+        cuts[~is_cut] = np.zeros(1, cuts.dtype)  # a record that was never used may contain anything
         shift, scale = arrays.scaling
         d = len(shift)
         if arrays.family == ISOTROPIC:

@@ -285,7 +285,7 @@ class JointValues(Values):
         ridges = choice.ridge * np.array([1 / 3, 1.0, 3.0])
         errors = held_out.errors(matrix, ridges, keep=True)
         k = pick_ridge(errors)
-        return Choice(choice.bandwidth, float(ridges[k]), float(errors[k].mean())), held_out.solutions[k]
+        return Choice(choice.bandwidth, float(ridges[k]), held_out.average(errors[k])), held_out.solutions[k]
 
     def _make_totals(self, forest: OnlineForest, *, set_sums: bool) -> np.ndarray:
         """Return what each tree predicts in each leaf; ``set_sums``: also sum the duals over all nodes."""

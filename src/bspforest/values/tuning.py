@@ -79,8 +79,10 @@ class HeldOut:
         slots = slots[w[slots] > 0]
         folds = list(self._make_folds(slots, latest, rng))
         n_columns = y.shape[1]
+        # Squares of large labels and products of large weights would overflow, those of small ones vanish.
         self.scale = float(np.abs(y[slots]).max(initial=0.0)) or 1.0
-        y = y / self.scale
+        self._heaviest = float(w[slots].max())
+        y, w = y / self.scale, w / self._heaviest
         self.rows = np.concatenate(folds)
         self.weights = w[self.rows] / w[self.rows].mean()
         self._y = y[self.rows]
@@ -111,11 +113,11 @@ class HeldOut:
     def errors(self, matrix: KernelMatrix, ridges: np.ndarray, *, keep: bool = False) -> np.ndarray:
         """Return the squared errors of the rows held out, for each ridge, in increasing order, and each row.
 
-        They are summed over columns, and times the row's weight over the mean weight. Small ridges take the most products. They are
+        They are in units of ``scale`` squared, summed over columns, and times the row's weight over the mean weight. Small ridges take the most products. They are
         not tried, and have infinite errors, if the error rises before: a solution that is not reached yet is like one with a larger
         ridge. ``keep``: keep the duals in ``solutions``, by ridge, slot and system.
         """
-        run = _ShiftedRun(self._goals, ridges)
+        run = _ShiftedRun(self._goals, ridges / self._heaviest)
         directions = np.zeros((len(ridges), *self._goals.shape)) if keep else np.zeros(0)
         self.solutions = np.zeros_like(directions)
         predicted = np.zeros((len(ridges), *self._y.shape))
@@ -141,7 +143,11 @@ class HeldOut:
             self._settle(np.ones(len(ridges), bool), predicted, errors)
         if keep:
             self.solutions *= self._roots * self.scale
-        return errors * self.scale**2
+        return errors
+
+    def average(self, errors: np.ndarray) -> float:
+        """Return the mean of errors in units of the labels; infinite if that overflows."""
+        return float(errors.mean()) * self.scale * self.scale
 
     def _settle(self, solved: np.ndarray, predicted: np.ndarray, errors: np.ndarray) -> bool:
         """Note the errors of systems that are newly solved; return whether to stop."""
@@ -242,7 +248,7 @@ def choose(
             at += step
     error(at)
     k = pick_ridge(known[at])
-    return Choice(float(bandwidths[at]), float(ridges[k]), float(known[at][k].mean()))
+    return Choice(float(bandwidths[at]), float(ridges[k]), held_out.average(known[at][k]))
 
 
 def pick_ridge(errors: np.ndarray) -> int:
