@@ -61,6 +61,8 @@ def with_header(content: Content, change) -> Content:
 
 def same(a, b) -> bool:
     """Return whether two forests are the same in everything that a file holds."""
+    for forest in (a, b):
+        forest._refresh_values()  # as `save` does
     one, other = make_content(a, None), make_content(b, None)
     return all(
         x.tobytes() == y.tobytes()
