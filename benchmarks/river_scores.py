@@ -17,12 +17,12 @@ from river import datasets, evaluate, forest, metrics, preprocessing
 from bspforest.river import BSPForestClassifier, BSPForestRegressor
 
 CLASSIFIERS: dict[str, Callable] = {
-    "BSPForest": lambda seed: BSPForestClassifier(10, seed=seed),
+    "BSPForest": lambda seed: BSPForestClassifier(10, seed=seed, values="mean"),
     "AMF": lambda seed: preprocessing.MinMaxScaler() | forest.AMFClassifier(10, seed=seed),
     "ARF": lambda seed: forest.ARFClassifier(10, seed=seed),
 }
 REGRESSORS: dict[str, Callable] = {
-    "BSPForest": lambda seed: BSPForestRegressor(10, seed=seed),
+    "BSPForest": lambda seed: BSPForestRegressor(10, seed=seed, values="mean"),
     "AMF": lambda seed: preprocessing.MinMaxScaler() | forest.AMFRegressor(10, seed=seed),
     "ARF": lambda seed: preprocessing.StandardScaler() | forest.ARFRegressor(10, seed=seed),
 }
