@@ -51,6 +51,67 @@ HEADERS = {
 }
 
 
+JOINT_HEADERS = {
+    "other values": ("values", "median", "expected mean or joint"),
+    "mean values with label columns": ("values", "mean", "1 label columns; expected 0"),
+    "no outputs": ("n_outputs", 0, "n_outputs is 0"),
+    "more outputs than labels": ("n_outputs", 2, "too short|label columns"),
+    "absurdly many outputs": ("n_outputs", 2**31 - 1, "too short|outputs"),
+    "no label columns": ("n_columns", 0, "0 label columns; expected 1"),
+    "no state": ("joint", None, "joint in the header is of type NoneType"),
+    "more state": ("joint.more", 1, "joint has other entries"),
+    "negative bandwidth": ("joint.choice", [-1.0, 1.0, 1.0], "bandwidth is -1.0"),
+    "ridge of zero": ("joint.choice", [1.0, 0, 1.0], "ridge is 0"),
+    "ridge of text": ("joint.choice", [1.0, "1", 1.0], "ridge is 1; expected a positive number"),
+    "negative error": ("joint.choice", [1.0, 1.0, -1.0], "the validation error is -1.0"),
+    "short choice": ("joint.choice", [1.0, 1.0], "not a list of three"),
+    "no choice": ("joint.choice", None, "bandwidth and ridge are missing"),
+    "bandwidth beyond floats": ("joint.choice", [10**400, 1.0, 1.0], "OverflowError"),
+    "given ridge": ("joint.given_ridge", True, "given_ridge is True"),
+    "mean label of text": ("joint.mean", ["1"], "a mean label is not a number"),
+    "infinite mean label": ("joint.mean", [{"float": "inf"}], "a mean label is not finite"),
+    "two mean labels": ("joint.mean", [1.0, 2.0], "2 mean labels for 1 label columns"),
+    "negative seed": ("joint.seed", -1, "seed is -1"),
+    "more rows than seen": (
+        "joint.held_at_solve",
+        10**6,
+        "held_at_solve is 1000000; expected an integer from 0 to 120",
+    ),
+    "flag": ("joint.is_settled", 1, "is_settled in the header is of type int"),
+    "negative time": ("joint.unit", -1.0, "unit is -1.0"),
+}
+
+
+@pytest.mark.parametrize("name", JOINT_HEADERS)
+def test_forged_headers_of_joint_values(tmp_path, name):
+    key, value, match = JOINT_HEADERS[name]
+    content = copy_content(make_forest("pairs", "exact", 0, "joint"))
+    write_content(content, tmp_path / "m", overwrite=True)
+    bspforest.load(tmp_path / "m")
+
+    def change(header):
+        part = header["forest"]["joint"] if key.startswith("joint.") else header["forest"]
+        part[key.removeprefix("joint.")] = value
+
+    write_content(with_header(content, change), tmp_path / "m", overwrite=True)
+    with pytest.raises(ModelFileError, match=match):
+        bspforest.load(tmp_path / "m")
+
+
+def test_numbers_of_joint_values_survive(tmp_path):
+    """JSON knows neither NaN nor infinity."""
+    X = np.random.default_rng(0).random((30, 2))
+    forest = BSPForestRegressor(2, values="joint", bandwidth=3, ridge=0.5, random_state=0).fit(X, X)
+    forest.save(tmp_path / "m")
+    loaded = bspforest.load(tmp_path / "m")
+    assert np.isnan(loaded.validation_error_) and (loaded.bandwidth_, loaded.ridge_) == (3.0, 0.5)
+    assert type(loaded.bandwidth_) is float and loaded.get_params() == forest.get_params()
+    forest._forest.values.choice = forest._forest.values.choice._replace(error=np.inf)
+    forest.save(tmp_path / "m")
+    assert bspforest.load(tmp_path / "m").validation_error_ == np.inf
+    assert loaded._forest.values.mean.tolist() == forest._forest.values.mean.tolist()
+
+
 @pytest.mark.parametrize("name", HEADERS)
 def test_forged_headers(tmp_path, name):
     """Whatever the header holds, loading raises a `ModelFileError`."""

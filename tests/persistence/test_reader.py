@@ -21,9 +21,9 @@ def test_a_later_format_is_named(tmp_path):
     forest = make_forest(*hostile.KINDS[0])
     forest.save(tmp_path / "m")
     data = bytearray((tmp_path / "m").read_bytes())
-    data[8] = 2
+    data[8] = 3
     (tmp_path / "m").write_bytes(data)
-    with pytest.raises(ModelFileError, match="format 2; this version of bspforest reads format 1"):
+    with pytest.raises(ModelFileError, match="format 3; this version of bspforest reads formats up to 2"):
         bspforest.load(tmp_path / "m")
 
 

@@ -58,11 +58,12 @@ steps = st.lists(
     window=st.sampled_from([None, 12]),
     scaling=st.sampled_from(["minmax", None, (-1.0, 2.0)]),
     budget=st.sampled_from(["minimax", 3.0, float("inf")]),
+    values=st.sampled_from(["mean", "joint"]),
     grid=st.sampled_from([3, 10**6]),
     seed=st.integers(0, 10**6),
 )
 def test_load_and_continue_equals_continue(
-    tmp_path_factory, before, after, cuts, d, refinement, classes, window, scaling, budget, grid, seed
+    tmp_path_factory, before, after, cuts, d, refinement, classes, window, scaling, budget, values, grid, seed
 ):
     rng = np.random.default_rng(seed)
     kind = BSPForestClassifier if classes else BSPForestRegressor
@@ -73,6 +74,7 @@ def test_load_and_continue_equals_continue(
         window=window,
         scaling=scaling,
         budget=budget,
+        values="mean" if refinement == "redraw" else values,
         random_state=seed,
         min_samples_split=3,
     )
@@ -129,6 +131,9 @@ def test_files_of_format_1_still_load():
     assert classifier.partial_fit(X, np.where(X[:, 0] > 0, "a", "b")).n_samples_ == 50
     for forest in (regressor, classifier):
         check(forest._forest)
+        parameters = forest.get_params()
+        assert [parameters[name] for name in ("values", "bandwidth", "ridge")] == ["mean", "auto", "auto"]
+        assert (parameters["budget"], parameters["min_samples_split"]) == ("minimax", 4)
 
 
 def test_saving_a_loaded_file_gives_the_same_bytes(tmp_path):
@@ -138,7 +143,11 @@ def test_saving_a_loaded_file_gives_the_same_bytes(tmp_path):
         forest, extra = load_with_extra(DATA / name)
         save(forest, tmp_path / "m", extra=extra)
         new = (tmp_path / "m").read_bytes()
-        ends = [int.from_bytes(data[16:24], "little") + 64 for data in (old, new)]
+        # The header ends there, and the table of checksums.
+        ends = [
+            sum(int.from_bytes(data[at : at + 8], "little") * size for at, size in ((16, 1), (24, 8))) + 64
+            for data in (old, new)
+        ]
         assert old[ends[0] :] == new[ends[1] :]
 
 
@@ -187,7 +196,7 @@ def test_parameters_feature_names_and_extra(tmp_path):
     again = [f.set_params(scaling="minmax").fit(X, y) for f in (forest, loaded)]
     assert_same(*again)
     header = read_header(tmp_path / "m")
-    assert header["format"] == 1 and header["estimator"] == "BSPForestClassifier" and header["extra"] == extra
+    assert header["format"] == 2 and header["estimator"] == "BSPForestClassifier" and header["extra"] == extra
     assert header["forest"]["n_seen"] == 60 and header["forest"]["n_features"] == 3
     assert header["versions"].keys() == {"python", "numpy", "numba", "scikit-learn"}
     assert header["versions"]["numba"] == numba.__version__

@@ -143,6 +143,64 @@ def test_forgeries_with_correct_checksums(tmp_path, name):
             bspforest.load(tmp_path / "m", check=check)
 
 
+JOINT_FORGERIES = {
+    "NaN dual": (lambda i: array_of(i, "duals").__setitem__((3, 0), np.nan), "dual or a residual is not finite"),
+    "infinite residual": (lambda i: array_of(i, "residuals").__setitem__((3, 0), np.inf), "dual or a residual"),
+    "NaN sum": (lambda i: array_of(i, "sums").__setitem__((0, 0), np.nan), "sum of duals is not finite"),
+    "label": (lambda i: array_of(i, "labels").__setitem__((3, 0), np.inf), "label or weight is not finite"),
+    "sum": (lambda i: add_to_sum(i, 1e-6), "another sum of duals"),
+    "dual": (lambda i: array_of(i, "duals").__setitem__((array_of(i, "ids")[0], 0), 99.0), "another sum of duals"),
+}
+
+
+def add_to_sum(content, change):
+    array_of(content, "sums")[array_of(content, "state")["root"][0], 0] += change
+
+
+@pytest.mark.parametrize("name", JOINT_FORGERIES)
+@pytest.mark.parametrize("kind", [kind for kind in hostile.KINDS if "joint" in kind], ids=str)
+def test_forged_joint_values(tmp_path, kind, name):
+    """What is not finite is refused at once, a wrong sum before the first change."""
+    forge, match = JOINT_FORGERIES[name]
+    content = copy_content(make_forest(*kind))
+    add_to_sum(content, 1e-13)  # rounding
+    write_content(content, tmp_path / "m", overwrite=True)
+    bspforest.load(tmp_path / "m", check="fully")
+    forge(content)
+    write_content(content, tmp_path / "m", overwrite=True)
+    with pytest.raises(ModelFileError, match=match):
+        bspforest.load(tmp_path / "m", check="fully")
+    if name not in ("sum", "dual"):
+        with pytest.raises(ModelFileError, match=match):
+            bspforest.load(tmp_path / "m")
+        return
+    forest = bspforest.load(tmp_path / "m")
+    hostile.read_all(forest, np.random.default_rng(0).random((50, 3)))
+    with pytest.raises(ModelFileError, match=f"{tmp_path / 'm'}: .*{match}"):
+        forest.partial_fit([[0.5, 0.5, 0.5]], [1])
+
+
+def test_huge_labels_and_windows_are_accepted(tmp_path):
+    """Values that overflow, and the rounding errors that dropped rows leave, are those of honest forests."""
+    rng = np.random.default_rng(0)
+    X, y = rng.random((200, 3)), rng.random(200)
+    with np.errstate(all="ignore"):
+        forest = bspforest.BSPForestRegressor(3, values="joint", bandwidth=1.0, ridge=0.1, random_state=0).fit(
+            X, y * 1e300
+        )
+        forest._forest.trees.arrays.sums[0, 0] = np.inf  # of several labels that are yet larger
+        forest.save(tmp_path / "m")
+        assert same(bspforest.load(tmp_path / "m", check="fully"), forest)
+    few = np.where(np.arange(150) < 5, 1.0, 0.0)  # all others have no weight, hence no duals
+    forest = bspforest.BSPForestRegressor(3, values="joint", window=150, random_state=0)
+    forest.fit(X[:150], 1e14 * y[:150], sample_weight=few)
+    forest.partial_fit(X[150:156], y[150:156], sample_weight=[0, 0, 0, 0, 0, 1e-300])
+    arrays = forest._forest.trees.arrays
+    assert np.abs(arrays.duals).max() < 1e-100 and np.abs(arrays.sums[:, :100]).max() > 1e-5
+    forest.save(tmp_path / "m")
+    assert same(bspforest.load(tmp_path / "m", check="fully"), forest)
+
+
 CHANGES = {
     "a row": lambda forest: forest.partial_fit([[0.5, 0.5, 0.5]], [1.0]),
     "rows": lambda forest: forest.partial_fit(np.full((20, 3), 0.5), np.ones(20)),

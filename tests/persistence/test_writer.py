@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -10,13 +12,14 @@ import threading
 import hostile
 import numpy as np
 import pytest
+from invariants import leaf_slots
 from sklearn.exceptions import NotFittedError
 
 import bspforest
 from bspforest import BSPForestClassifier, BSPForestRegressor
-from bspforest.engine.arrays import CUT
+from bspforest.engine.arrays import CUT, NOTHING
 from bspforest.persistence import Saver, save
-from bspforest.persistence.writer import PER_TREE
+from bspforest.persistence.writer import BY_SLOT, PER_TREE
 
 
 def make_stream(n, d=3, seed=0):
@@ -36,6 +39,95 @@ def test_forgotten_rows_leave_no_trace(scaling, tmp_path):
     assert all(s in path.read_bytes() for s in secrets[:4])
     forest.forget([7]).save(path)
     assert not any(s in path.read_bytes() for s in secrets)
+
+
+@pytest.mark.parametrize("how", ["save", "persistence.save", "Saver", "pickle", "copy"])
+def test_forgotten_labels_leave_no_trace_in_joint_values(how, tmp_path):
+    """Neither label, dual nor residual of a forgotten row is left, nor any sum or mean that they were a part of."""
+    X, y = make_stream(300)
+    y = y.astype(float)
+    y[7], y[290] = 4567.891, 12345.678
+    forest = BSPForestRegressor(5, values="joint", budget="minimax", min_samples_split=4, random_state=0)
+    forest.fit(X[:280], y[:280])
+    for k in range(280, 300):
+        forest.partial_fit(X[k : k + 1], y[k : k + 1])
+    inner, path = forest._forest, tmp_path / "m"
+
+    def take():
+        """Return the bytes that are given away."""
+        if how == "save":
+            forest.save(path)
+        elif how == "persistence.save":
+            save(forest, path)
+        elif how == "Saver":
+            with Saver(path) as saver:
+                saver.save(forest)
+        else:
+            return pickle.dumps(forest if how == "pickle" else copy.deepcopy(forest))
+        return path.read_bytes()
+
+    arrays, (first, second) = inner.trees.arrays, inner.rows.slots_of(np.array([7, 290])).tolist()
+    secrets = [*arrays.labels[[first, second], 0], *arrays.duals[[first, second], 0], arrays.residuals[second, 0]]
+    secrets += [arrays.sums[m, v, 0] for m in range(5) for v in find_path(inner, m, first)]
+    secrets = [value.tobytes() for value in secrets]
+    mean = inner.values.mean[0]
+    secrets.append(mean.tobytes() if how in ("pickle", "copy") else repr(float(mean)).encode())
+    before = take()
+    assert len(secrets) > 20 and all(secret in before for secret in secrets)
+    forest.forget([7, 290])
+    after = take()
+    assert not any(secret in after for secret in secrets)
+
+
+def find_path(forest, m, slot):
+    """Return the cut nodes of a tree that contain a row."""
+    nodes, parents, _ = forest.trees.number_nodes(m)
+    arrays, path = forest.trees.arrays, []
+    for k, ref in enumerate(nodes.tolist()):
+        is_leaf = ref < 0 or arrays.cuts[m, ref]["right"] == NOTHING
+        if is_leaf and slot in leaf_slots(arrays, m, ~ref if ref < 0 else ~int(arrays.cuts[m, ref]["left"])):
+            while k >= 0:
+                path += [int(nodes[k])] if nodes[k] >= 0 else []
+                k = int(parents[k])
+            return path
+    raise AssertionError("the row is in no leaf")
+
+
+def test_what_is_not_in_use_is_wiped(tmp_path):
+    """Rows that a window drops leave free records and slots behind: whatever is there, it is neither saved nor copied."""
+    X, y = make_stream(200)
+    forest = BSPForestRegressor(5, values="joint", window=200, random_state=0).fit(X, y)
+    forest._forest.forget_oldest(30)
+    arrays = forest._forest.trees.arrays
+    free = [(m, v) for m in range(5) for v in free_cuts(arrays, m)]
+    unused = arrays.sums[0, arrays.state["n_cuts"][0] :]
+    assert len(free) > 20 and len(unused) and any(arrays.sums[m, v].any() for m, v in free)
+    secret = np.float64(0.123456789)
+    slot = forest._forest.rows.export_slots(forest._forest.rows.n_slots)[1][0]
+    for where in ((unused,), (arrays.sums[m, v] for m, v in free), (arrays.duals[slot],), (arrays.residuals[slot],)):
+        for values in where:
+            values[:] = secret
+        forest.save(tmp_path / "m")
+        for data in ((tmp_path / "m").read_bytes(), pickle.dumps(forest)):
+            assert secret.tobytes() not in data
+
+
+def free_cuts(arrays, m):
+    """Return the free cut records of a tree."""
+    found, v = [], int(arrays.state["free_cut"][m])
+    while v >= 0:
+        found.append(v)
+        v = int(arrays.cuts[m, v]["left"])
+    return found
+
+
+def test_mean_values_take_no_room():
+    """The blocks of joint values are empty, in all ways to make them."""
+    forest = hostile.make_forest(*hostile.KINDS[1])
+    content = hostile.copy_content(forest)
+    sizes = {name: hostile.array_of(content, name).nbytes for name in ("duals", "residuals", "sums")}
+    assert sizes == {"duals": 0, "residuals": 0, "sums": 0}
+    assert hostile.array_of(content, "sums").shape == (len(hostile.array_of(content, "cuts")), 0)
 
 
 def assert_refused(tmp_path, forest, error, match, **kw):
@@ -73,11 +165,11 @@ def wipe_naively(forest, m):
         getattr(arrays, name)[m, : forest.rows.n_slots if count is None else state[count]].copy()
         for name, count in PER_TREE.items()
     ]
-    cuts, boxes, leaves, values, _, links = block
+    cuts, boxes, leaves, values, _, links, sums = block
     v, k = state["free_cut"], state["free_leaf"]
     while v >= 0:
         following = cuts[v]["left"]
-        cuts[v], boxes[v] = np.zeros((), CUT), 0.0
+        cuts[v], boxes[v], sums[v] = np.zeros((), CUT), 0.0, 0.0
         cuts[v]["left"] = v = following
     while k >= 0:
         leaves[k]["n_points"], leaves[k]["due"], values[k] = 0, -1, 0.0
@@ -92,18 +184,21 @@ def test_saving_does_not_write_to_the_forest(kind, most_copied, tmp_path, monkey
     """Unused records and rows are wiped in copies, with the same bytes in the file as wiping in place gave."""
     monkeypatch.setattr("bspforest.persistence.writer.MOST_COPIED", most_copied)
     forest = hostile.make_forest(*kind)
+    forest._refresh_values()
     inner = forest._forest
     free = inner.rows.export_slots(inner.rows.n_slots)[1]
     assert len(free) and inner.trees.arrays.rows[free].any() and (inner.trees.arrays.state["free_cut"] >= 0).any()
     before = [array.tobytes() for array in inner.trees.arrays if isinstance(array, np.ndarray)]
     expected = [wipe_naively(inner, m) for m in range(inner.trees.n_trees)]
-    rows, labels = (getattr(inner.trees.arrays, name)[: inner.rows.n_slots].copy() for name in ("rows", "labels"))
-    rows[free] = labels[free] = 0.0
+    rows, labels, duals, residuals = (
+        getattr(inner.trees.arrays, name)[: inner.rows.n_slots].copy() for name in BY_SLOT
+    )
+    rows[free] = labels[free] = duals[free] = residuals[free] = 0.0
     save(forest, tmp_path / "plain")
     with Saver(tmp_path / "background") as saver:
         saver.save(forest)
     assert [array.tobytes() for array in inner.trees.arrays if isinstance(array, np.ndarray)] == before
-    data = rows.tobytes() + labels.tobytes() + np.stack(inner.range).tobytes()
+    data = rows.tobytes() + labels.tobytes() + np.stack(inner.range).tobytes() + duals.tobytes() + residuals.tobytes()
     data += b"".join(array.tobytes() for block in expected for array in block)
     for name in ("plain", "background"):
         assert (tmp_path / name).read_bytes().endswith(data)

@@ -22,16 +22,33 @@ from bspforest import BSPForestClassifier, BSPForestRegressor, ModelFileError, l
 from bspforest.engine.arrays import NOTHING
 from bspforest.persistence.writer import COMMON, PER_TREE, PREAMBLE, Content, make_content, write_content
 
-KINDS = [("pairs", "exact", 0), ("axes", "exact", 3), ("isotropic", "exact", 0), ("pairs", "redraw", 3)]
+KINDS = [
+    ("pairs", "exact", 0),
+    ("axes", "exact", 3),
+    ("isotropic", "exact", 0),
+    ("pairs", "redraw", 3),
+    ("pairs", "exact", 0, "joint"),
+    ("axes", "exact", 3, "joint"),
+]
 
 
-def make_forest(cuts: str, refinement: str, n_classes: int, n: int = 120):
+def make_forest(cuts: str, refinement: str, n_classes: int, values: str = "mean"):
     """Return a forest that has free records, forgotten rows, pending cuts and ties."""
     rng = np.random.default_rng(3)
+    n = 120
     X = np.round(rng.random((n, 3)), 2)
     y = rng.integers(0, n_classes or 9, n)
     kind = BSPForestClassifier if n_classes else BSPForestRegressor
-    forest = kind(3, cuts=cuts, refinement=refinement, budget_scale=0.7, random_state=1)
+    forest = kind(
+        3,
+        cuts=cuts,
+        budget="minimax",
+        budget_scale=0.7,
+        min_samples_split=4,
+        refinement=refinement,
+        values=values,
+        random_state=1,
+    )
     forest.fit(X[:80], y[:80])
     for k in range(80, n):
         forest.partial_fit(X[k : k + 1], y[k : k + 1])
@@ -40,7 +57,7 @@ def make_forest(cuts: str, refinement: str, n_classes: int, n: int = 120):
 
 def copy_content(forest) -> Content:
     """Return a copy of what `save` would write, to be changed."""
-    content = make_content(forest, {"note": "hello"})
+    content = forest._read_refreshed(lambda: make_content(forest, {"note": "hello"}))
     return Content(content.header, [[array.copy() for array in block] for block in content.blocks])
 
 
@@ -61,10 +78,8 @@ def with_header(content: Content, change) -> Content:
 
 def same(a, b) -> bool:
     """Return whether two forests are the same in everything that a file holds."""
-    for forest in (a, b):
-        forest._refresh_values()  # as `save` does
-    one, other = make_content(a, None), make_content(b, None)
-    return all(
+    one, other = (forest._read_refreshed(lambda forest=forest: make_content(forest, None)) for forest in (a, b))
+    return json.loads(one.header)["forest"] == json.loads(other.header)["forest"] and all(
         x.tobytes() == y.tobytes()
         for p, q in zip(one.blocks, other.blocks, strict=True)
         for x, y in zip(p, q, strict=True)
@@ -215,13 +230,17 @@ def forge_headers(judge: Judge, forest) -> None:
     """Replace, and remove, every entry of the header."""
     content = copy_content(forest)
     header = json.loads(content.header)
-    for part in ("forest", "parameters"):
-        for key in header[part]:
+    for name, part in (
+        ("forest", lambda h: h["forest"]),
+        ("parameters", lambda h: h["parameters"]),
+        ("joint", lambda h: h["forest"]["joint"] or {}),
+    ):
+        for key in part(header):
             for value in ABSURD:
-                forged = with_header(content, lambda h, p=part, k=key, v=value: h[p].__setitem__(k, v))
-                judge.judge_content(f"{part}: {key}={value!r}", forged, forest, may_differ=True)
-            forged = with_header(content, lambda h, p=part, k=key: h[p].pop(k))
-            judge.judge_content(f"{part} without {key}", forged, forest, may_differ=True)
+                forged = with_header(content, lambda h, p=part, k=key, v=value: p(h).__setitem__(k, v))
+                judge.judge_content(f"{name}: {key}={value!r}", forged, forest, may_differ=True)
+            forged = with_header(content, lambda h, p=part, k=key: p(h).pop(k))
+            judge.judge_content(f"{name} without {key}", forged, forest, may_differ=True)
     for key in header:
         for value in ABSURD:
             judge.judge_content(
@@ -275,7 +294,8 @@ def main() -> None:
             forest = make_forest(*kind)
             damage(judge, forest, rng)
             forge_arrays(judge, forest, rng, int(sys.argv[2]))
-        forge_headers(judge, make_forest(*KINDS[1]))
+        for kind in (KINDS[1], KINDS[4]):
+            forge_headers(judge, make_forest(*kind))
     counts = {name: getattr(judge, name) for name in ("refused", "refused_late", "same", "used", "failures")}
     print(json.dumps(counts))
 

@@ -123,7 +123,7 @@ def test_fit_with_one_class():
 
 
 def test_forgetting_to_nothing_and_learning_again():
-    """Failed with a solve over no rows."""
+    """Failed with duals not solved afresh."""
     forest = BSPForestRegressor(5, values="joint", random_state=0).fit(X, y)
     forest.forget(range(29))
     assert forest.predict(NEW) == pytest.approx(np.full(len(NEW), y[29]))

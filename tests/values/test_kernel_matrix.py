@@ -40,7 +40,7 @@ def get_kernel(forest, bandwidth: float) -> np.ndarray:
 def test_kernel_has_its_closed_form(route, cuts, d, bandwidth):
     """E K(x, z) = 1 - s e^s E1(s), s = θ rate(x - z), for trees grown to single points.
 
-    Failed without thinning (the time of rejected candidates not counted) for the families that thin, and with F(t) = (t / (t + θ))².
+    Failed without thinning (the time of rejected candidates not counted).
     The last lines show that times off by a twentieth would be noticed.
     """
     X = np.random.default_rng(30 + d).random((9, d))

@@ -102,7 +102,7 @@ class TreeEnsemble:
         if n_slots > room:
             self._adopt(layout.resize_held(self.arrays, max(n_slots, self._enlarge(room) if spare else 0)))
 
-    def _reserve(self, n: int) -> None:
+    def reserve(self, n: int) -> None:
         """Make room for n more cuts and leaves in each tree."""
         arrays = self.arrays
         need = find_largest(arrays.state["n_cuts"]) + n
@@ -174,7 +174,7 @@ class TreeEnsemble:
         """
         n = len(slots)
         if n > 1:  # for one row, the kernel tests whether there is room
-            self._reserve(n)
+            self.reserve(n)
         learned = np.zeros(self.n_trees, dtype=np.int64)
         size = n + self._bound_small_leaf()
         while True:
@@ -185,7 +185,7 @@ class TreeEnsemble:
                     then = None
                 if not lacking:
                     return
-                self._reserve(lacking)
+                self.reserve(lacking)
             except MemoryError:
                 if then is not None and learned.any():
                     self.remove(slots[::-1].copy(), n - learned)

@@ -157,7 +157,7 @@ class OnlineForest:
         skip = max(0, len(X) - window) if window is not None else 0
         held = 0 if skip else self.n_held
         size = max(256, BLOCK // self.trees.n_trees)
-        if held == 0 and not self.config.redraw:
+        if held == 0 and not self.config.redraw or self._is_large(len(X) - skip):
             size = max(len(X), 1)
         starts = range(skip, len(X), size)
         budgets = self._budgets_of_blocks(held, [min(size, len(X) - start) for start in starts])
@@ -167,6 +167,10 @@ class OnlineForest:
                 self.forget_oldest(self.n_held)
                 self.rows.skip(skip)
                 progress.advance(skip)
+            if self._should_rebuild(X[block]):
+                self._rebuild_with(X[block], y[block], w[block], float(block_budgets[-1]), progress, interrupts)
+                interrupts.poll()
+                continue
             self._make_window_room(len(X[block]))
             if self.n_held == 0 and self.config.scaling == "minmax":
                 self._set_range(*find_range(X[skip:]))
@@ -175,9 +179,6 @@ class OnlineForest:
             if self.n_held == 0 and not self.config.redraw:
                 self._build_first(X[block], y[block], w[block], float(block_budgets[-1]), progress)
                 self._value_first(len(X[block]), in_order, interrupts)
-            elif self._should_rebuild(X[block]):
-                self._rebuild_with(X[block], y[block], w[block], float(block_budgets[-1]), interrupts)
-                progress.advance(len(X[block]))
             else:
                 self._add(X[block], y[block], w[block], block_budgets, interrupts)
                 progress.advance(len(X[block]))
@@ -263,26 +264,51 @@ class OnlineForest:
         else:
             self.values.inserted(self, slots, interrupts)
 
-    def _should_rebuild(self, X: np.ndarray) -> bool:
-        """Return whether to build the trees afresh with these rows: many, and closer together than boxes can tell.
+    def _is_large(self, n: int) -> bool:
+        """Return whether n rows are so many, beside the rows held, that building afresh takes less time than inserting them."""
+        return self.config.n_columns > 0 and n >= REBUILD_FROM and REBUILD_SHARE * n >= self.n_held > 0
 
-        Boxes are float32. Where all candidates fall into their rounding, rows are inserted one by one, and 49,000 rows take
-        23 s with 100 trees, against 1 s for building.
+    def _should_rebuild(self, X: np.ndarray) -> bool:
+        """Return whether to build the trees afresh with these rows: many, or closer together than boxes can tell.
+
+        With joint values, trees are grown to single points, and doubling 100,000 rows takes FIXME of the time of inserting. With mean
+        values, the trees of a seed are to stay what they were. But boxes are float32: where all candidates fall into their rounding,
+        rows are inserted one by one, and 49,000 rows take 23 s with 100 trees, against 1 s for building.
         """
         n = len(X)
-        if self.config.redraw or n < REBUILD_FROM or REBUILD_SHARE * n < self.n_held:
+        if self._is_large(n):
+            return True
+        if self.config.redraw or n < REBUILD_FROM or REBUILD_SHARE * n < self.n_held or self.n_held == 0:
             return False
         shift, scale = self.trees.arrays.scaling
         Z = (X[:: n // REBUILD_FROM] - shift) * scale
         distinct = len(np.unique(Z.astype(np.float32), axis=0))
         return 4 * distinct < len(np.unique(Z, axis=0))
 
-    def _rebuild_with(self, X: np.ndarray, y: np.ndarray, w: np.ndarray, budget: float, interrupts: Interrupts) -> None:
-        """Build the trees afresh from the rows held and these: exact, as with a revised range."""
-        scratch = self.trees.make_build_scratch(self.n_held + len(X))
-        self.rows.add(self._store(X, y, w))
+    def _rebuild_with(
+        self,
+        X: np.ndarray,
+        y: np.ndarray,
+        w: np.ndarray,
+        budget: float,
+        progress: Progress,
+        interrupts: Interrupts,
+    ) -> None:
+        """Build the trees afresh from the rows held and these: exact, as with a revised range. It cannot be interrupted."""
+        window = self.config.window
+        leaving = max(0, self.n_held + len(X) - window) if window is not None else 0
+        scratch = self.trees.make_build_scratch(self.n_held + len(X) - leaving)
+        self.trees.reserve(len(X) - leaving)  # so that building cannot run out of memory
+        added = self._store(X, y, w)
+        if leaving:
+            ids = self.rows.oldest(leaving)
+            slots = self.rows.slots_of(ids)
+            self.rows.remove(ids)
+            self.values.forgotten(self, slots, exactly=False)
+        self.rows.add(added)
         low_high = self._find_range() if self.config.scaling == "minmax" else self.range
         self._rebuild(scratch, np.array([max(self.budget, budget)]), low_high)
+        progress.advance(len(X))
         self.values.built(self, in_order=True, interrupts=interrupts)
 
     def _store(self, X: np.ndarray, y: Any, w: Any) -> np.ndarray:

@@ -164,9 +164,8 @@ class BSPForest(BaseEstimator):
         while True:
             self._refresh_values()
             with lock_of(self).reading:
-                if not (
-                    hasattr(self, "_forest") and self._forest.values.is_stale
-                ):  # another thread may have forgotten rows
+                # Another thread may have forgotten rows meanwhile.
+                if not (hasattr(self, "_forest") and self._forest.values.is_stale):
                     return read()
 
     def _make_progress(self, n: int) -> Progress:

@@ -405,10 +405,11 @@ def _make_values(header: dict[str, Any]) -> Values:
     for name in ("given_bandwidth", "given_ridge"):
         if state[name] is not None:
             state[name] = _check_positive(state[name], name)
+            expect(state[name] < math.inf, f"{name} is infinite")
     check_int(state["seed"], "seed", 0, 2**32 - 1)
     for name in ("learned_since_solve", "held_at_solve", "held_at_tuning"):
         check_int(state[name], name, 0, check_int(header.get("n_seen"), "n_seen"))
-    for name in ("in_order", "is_solved", "is_settled"):
+    for name in ("in_order", "is_solved", "is_rebuilt", "is_settled"):
         get_entry(state, name, bool)
     expect(type(state["unit"]) in (int, float) and not state["unit"] < 0, f"unit is {str(state['unit'])[:50]}")
     state["unit"] = float(state["unit"])

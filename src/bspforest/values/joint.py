@@ -14,17 +14,18 @@ from ..engine.arrays import LABEL, LABEL_WEIGHT, PREDICTION_WALKS, ForestArrays,
 from ..engine.config import count_columns
 from ..engine.forest import OnlineForest, Values
 from ..engine.interrupts import UNPROTECTED, Interrupts
-from ..engine.kernels.intervals import set_node_sums
 from ..engine.kernels.joint import learn_duals, sum_paths, sum_totals
 from ..engine.memory import empty
-from ..engine.parallel import run_parts
-from .kernel_matrix import KernelMatrix, solve
+from .kernel_matrix import KernelMatrix, empty_totals, make_totals, solve
 from .neighbours import NeighbourLabels
-from .tuning import Choice, HeldOut, choose, pick_ridge, prepare
+from .tuning import Choice, HeldOut, choose, choose_neighbour, prepare, project
 
 # Rows and trees that bandwidth and ridge are chosen with. (30 trees decide wrongly now and then.)
 SAMPLE_ROWS = 10_000
 SAMPLE_TREES = 50
+
+# Trees with which the ridge is corrected once all rows are there.
+CORRECTING_TREES = 24
 
 # Growth of the rows held, relative to those at the last solve, after which to solve again.
 GROWTH = 0.1
@@ -49,8 +50,9 @@ class JointValues(Values):
         The bandwidth and ridge in use, from the first row on.
     mean : ndarray of shape (columns,)
         The mean label.
-    is_solved : bool
-        False while duals wait to be found for rows or trees that are new: if that is interrupted, the next rows make up for it.
+    is_solved, is_rebuilt : bool
+        Whether duals wait to be found for rows that are new, and for trees that are: if that is interrupted, the next rows make up
+        for it.
     is_settled : bool
         Whether nothing has changed since the last solve. Predictions are then read from the totals of leaves, in copies and loaded
         forests too, which have to make them again: sums along paths round differently.
@@ -65,6 +67,7 @@ class JointValues(Values):
         self.unit = np.nan  # median time of the roots' cuts when the bandwidth was chosen
         self.in_order = True  # whether the rows held came in order of time
         self.is_solved = True
+        self.is_rebuilt = False
         self.is_settled = False
         self.learned_since_solve = 0
         self.held_at_solve = 0
@@ -87,6 +90,7 @@ class JointValues(Values):
             "unit": self.unit,
             "in_order": self.in_order,
             "is_solved": self.is_solved,
+            "is_rebuilt": self.is_rebuilt,
             "is_settled": self.is_settled,
             "learned_since_solve": self.learned_since_solve,
             "held_at_solve": self.held_at_solve,
@@ -99,8 +103,8 @@ class JointValues(Values):
         values = cls(state["given_bandwidth"], state["given_ridge"], state["seed"])
         values.choice = None if state["choice"] is None else Choice(*state["choice"])
         values.mean = np.array(state["mean"], float)
-        counts = ("learned_since_solve", "held_at_solve", "held_at_tuning")
-        for name in ("unit", "in_order", "is_solved", "is_settled", *counts):
+        flags = ("in_order", "is_solved", "is_rebuilt", "is_settled")
+        for name in ("unit", *flags, "learned_since_solve", "held_at_solve", "held_at_tuning"):
             setattr(values, name, state[name])
         return values
 
@@ -116,11 +120,8 @@ class JointValues(Values):
         """Choose bandwidth and ridge if the rows have doubled, and solve: the trees were built from the rows held."""
         self._changed()
         self.in_order = in_order
-        self.is_solved = False
-        is_first = self.choice is None
-        self.is_stale |= is_first  # if this is interrupted, nothing can be predicted or saved before it is made up for
-        self._revise(forest, interrupts, rebuilt=True)
-        self.is_stale &= not is_first
+        self.is_solved, self.is_rebuilt = False, True
+        self._revise(forest, interrupts)
 
     def inserted(self, forest: OnlineForest, slots: np.ndarray, interrupts: Interrupts) -> None:
         """Give new rows duals, or solve for all, if there are many since the last solve."""
@@ -228,7 +229,7 @@ class JointValues(Values):
         w[slots] = forest.trees.arrays.labels[slots, LABEL_WEIGHT]
         return slots, y, w
 
-    def _revise(self, forest: OnlineForest, interrupts: Interrupts, *, warm: bool = True, rebuilt: bool = False) -> None:
+    def _revise(self, forest: OnlineForest, interrupts: Interrupts, *, warm: bool = True) -> None:
         """Choose bandwidth and ridge, if it is time, and solve. Nothing is changed before all is found."""
         slots, y, w = self._collect(forest)
         if not len(slots):
@@ -236,16 +237,17 @@ class JointValues(Values):
         unit, choice = self.unit, self.choice
         start = forest.trees.arrays.duals[: len(y)] if warm and self.held_at_solve else None
         is_due = choice is None or len(slots) >= 2 * self.held_at_tuning
-        if is_due or rebuilt:
+        if is_due or self.is_rebuilt:
             unit = forest.median_root_time()
         matrix = None
         if choice is None or is_due:
             choice = self._tune(forest, slots, y, w, unit, interrupts)
             matrix = KernelMatrix(forest.trees, len(slots), choice.bandwidth)
             if self.given_ridge is None and len(slots) > SAMPLE_ROWS:
-                held_out = HeldOut(slots, y, w, latest=self.in_order, rng=self._make_rng(forest), poll=interrupts.poll)
-                choice, start = self._correct_ridge(choice, held_out, matrix)
-        elif rebuilt and self.given_bandwidth is None and 0 < unit < np.inf and 0 < self.unit < np.inf:
+                rng = self._make_rng(forest)
+                held_out = HeldOut(slots, project(y, rng), w, latest=self.in_order, rng=rng, poll=interrupts.poll)
+                choice = choose_neighbour(held_out, matrix.first(CORRECTING_TREES), choice)
+        elif self.is_rebuilt and self.given_bandwidth is None and 0 < unit < np.inf and 0 < self.unit < np.inf:
             choice = choice._replace(bandwidth=choice.bandwidth * unit / self.unit)  # time runs as the scaling says
         if matrix is None:
             matrix = KernelMatrix(forest.trees, len(slots), choice.bandwidth)
@@ -253,11 +255,13 @@ class JointValues(Values):
         duals = solve(matrix, centred, diagonal, start=start, poll=interrupts.poll)
         forest.trees.arrays.duals[: len(y)] = duals
         self.mean, self.choice, self.unit = mean, choice, unit
-        self._totals = self._make_totals(forest, set_sums=True)
+        totals = empty_totals(forest.trees)
+        matrix.add_up(totals, set_sums=True)
+        self._totals = totals
         self.held_at_solve = len(slots)
         self.held_at_tuning = len(slots) if is_due else self.held_at_tuning
         self.learned_since_solve = 0
-        self.is_solved = self.is_settled = True
+        self.is_solved, self.is_rebuilt, self.is_settled = True, False, True
 
     def _make_rng(self, forest: OnlineForest) -> np.random.Generator:
         return np.random.default_rng([self.seed, forest.n_seen])
@@ -275,32 +279,9 @@ class JointValues(Values):
         if len(slots) > SAMPLE_ROWS:
             slots = slots[-SAMPLE_ROWS:] if self.in_order else np.sort(rng.choice(slots, SAMPLE_ROWS, replace=False))
             trees = forest.build_aside(slots, n_trees, rng)
-        held_out = HeldOut(slots, y, w, latest=self.in_order, rng=rng, poll=interrupts.poll)
+        held_out = HeldOut(slots, project(y, rng), w, latest=self.in_order, rng=rng, poll=interrupts.poll)
         matrix = KernelMatrix(trees, len(slots), self.given_bandwidth or unit, n_trees)
         return choose(held_out, matrix, unit, bandwidth=self.given_bandwidth, ridge=self.given_ridge, last=self.choice)
-
-    @staticmethod
-    def _correct_ridge(choice: Choice, held_out: HeldOut, matrix: KernelMatrix) -> tuple[Choice, np.ndarray]:
-        """Look at the neighbours of the ridge chosen, now with all rows and trees; return also the solution without those held out."""
-        ridges = choice.ridge * np.array([1 / 3, 1.0, 3.0])
-        errors = held_out.errors(matrix, ridges, keep=True)
-        k = pick_ridge(errors)
-        return Choice(choice.bandwidth, float(ridges[k]), held_out.average(errors[k])), held_out.solutions[k]
-
-    def _make_totals(self, forest: OnlineForest, *, set_sums: bool) -> np.ndarray:
-        """Return what each tree predicts in each leaf; ``set_sums``: also sum the duals over all nodes."""
-        assert self.choice is not None
-        trees, bandwidth = forest.trees, self.choice.bandwidth
-        arrays, n_columns = trees.arrays, trees.arrays.duals.shape[1]
-        totals = np.zeros((*arrays.leaves.shape, n_columns))
-
-        def run(first: int, last: int) -> None:
-            depth = arrays.cuts.shape[1] + 2
-            scratch = np.empty((depth, 2), np.int64), np.empty((depth, n_columns))
-            set_node_sums(arrays, first, last, bandwidth, totals, set_sums, *scratch)
-
-        run_parts(run, trees.n_trees, trees.n_threads, forest.n_held * trees.n_trees)
-        return totals
 
     # ------------------------------------------------------------------------------------------------------------------
     # Predicting
@@ -314,7 +295,7 @@ class JointValues(Values):
         if self.is_settled or len(X) >= forest.n_held // 2 > 0:
             totals = self._totals
             if totals is None:
-                totals = self._totals = self._make_totals(forest, set_sums=False)
+                totals = self._totals = make_totals(trees, forest.n_held, self.choice.bandwidth)
             trees.read_rows(lambda a, b, *scratch: sum_totals(trees.arrays, X, a, b, totals, out, *scratch), len(X))
         else:
             bandwidth = self.choice.bandwidth

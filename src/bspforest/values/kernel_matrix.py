@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 
 import numpy as np
 
 from ..engine.ensemble import TreeEnsemble
-from ..engine.kernels.intervals import LANES, add_products, order_trees
+from ..engine.kernels.intervals import LANES, add_inverse, add_products, find_parents, order_trees, prepare_inverse, set_node_sums
 from ..engine.parallel import run_parts
 
 # Trees are summed in blocks of this many, and blocks in order: the result does not depend on the number of threads.
@@ -16,6 +17,9 @@ TREES_PER_BLOCK = 8
 # The norm of the residual relative to that of the labels at which a solution is good. (letter: accuracy 0.954 after 20 products,
 # 0.965 after 40, which is where this ends.)
 TOLERANCE = 0.01
+
+# Trees whose own kernels are inverted to precondition.
+PRECONDITIONING_TREES = 4
 
 # Products after which a solution is taken as it is.
 MOST_PRODUCTS = 200
@@ -33,12 +37,17 @@ class KernelMatrix:
         Rows held, at least one.
     bandwidth : float
     n_trees : int or None
-        How many of the trees to use, the first ones; None for all.
+        How many of the trees to use; None for all.
+    offset : int
+        The first of them.
     """
 
-    def __init__(self, trees: TreeEnsemble, n_rows: int, bandwidth: float, n_trees: int | None = None) -> None:
+    def __init__(
+        self, trees: TreeEnsemble, n_rows: int, bandwidth: float, n_trees: int | None = None, offset: int = 0
+    ) -> None:
         self.ensemble = trees
         self.n_trees = trees.n_trees if n_trees is None else n_trees
+        self.offset = offset
         self.n_rows = n_rows
         n, most = self.n_trees, max(1, n_rows - 1)
         self.slots = np.empty((n, n_rows), np.int32)
@@ -46,7 +55,16 @@ class KernelMatrix:
         self.starts, self.ends = np.empty((n, most), np.int32), np.empty((n, most), np.int32)
         self.weights = np.empty((n, most))
         self.counts = np.empty(n, np.int64)
+        self.leaves, self.nodes = np.empty((n, n_rows), np.int32), np.empty((n, most), np.int32)
         self.set_bandwidth(bandwidth)
+
+    def first(self, n_trees: int) -> KernelMatrix:
+        """Return the matrix of the first trees alone, or of all if there are fewer; its arrays are views of this one's."""
+        part = copy(self)
+        part.n_trees = min(n_trees, self.n_trees)
+        for name in ("slots", "own", "starts", "ends", "weights", "counts", "leaves", "nodes"):
+            setattr(part, name, getattr(self, name)[:n_trees])
+        return part
 
     @property
     def _order(self) -> tuple[np.ndarray, ...]:
@@ -58,34 +76,82 @@ class KernelMatrix:
 
         def run(first: int, last: int) -> None:
             depth = arrays.cuts.shape[1] + 1
-            order_trees(
-                arrays, first, last, bandwidth, *self._order, np.empty((depth, 2), np.int64), np.empty(depth)
-            )
+            scratch = np.empty((depth, 2), np.int64), np.empty(depth)
+            order_trees(arrays, self.offset, first, last, bandwidth, *self._order, self.leaves, self.nodes, *scratch)
 
         run_parts(run, self.n_trees, self.ensemble.n_threads, self.n_rows * self.n_trees)
 
     def multiply(self, p: np.ndarray) -> np.ndarray:
         """Return K p, of the same shape as p: slots by columns."""
-        n_columns = p.shape[1]
-        padded = n_columns if n_columns == 1 else -(-n_columns // LANES) * LANES
-        if padded > n_columns:
-            p = np.concatenate([p, np.zeros((len(p), padded - n_columns))], axis=1)
-        p = np.ascontiguousarray(p)
+        lanes = 1 if p.shape[1] == 1 else LANES
+        n_groups = -(-p.shape[1] // lanes)
+        grouped = np.zeros((n_groups, len(p), lanes))  # each group fits a cache
+        for c in range(p.shape[1]):
+            grouped[c // lanes, :, c % lanes] = p[:, c]
         n_blocks = -(-self.n_trees // TREES_PER_BLOCK)
-        partial = np.zeros((n_blocks, *p.shape))
+        partial = np.zeros((n_blocks, *grouped.shape))
 
         def run(first: int, last: int) -> None:
-            prefix, steps = np.empty((2, self.n_rows + 1, min(padded, LANES)))
+            prefix, steps = np.empty((2, self.n_rows + 1, lanes))
             for b in range(first, last):
                 trees = b * TREES_PER_BLOCK, min(self.n_trees, (b + 1) * TREES_PER_BLOCK)
-                add_products(*self._order, *trees, p, partial[b], prefix, steps)
+                add_products(*self._order, *trees, grouped, partial[b], prefix, steps)
 
-        run_parts(run, n_blocks, self.ensemble.n_threads, self.n_rows * self.n_trees * padded)
+        run_parts(run, n_blocks, self.ensemble.n_threads, self.n_rows * self.n_trees * p.shape[1])
         total = partial[0]
         for b in range(1, n_blocks):
             total += partial[b]
         total /= self.n_trees
-        return total[:, :n_columns]
+        return np.moveaxis(total, 0, 1).reshape(len(p), -1)[:, : p.shape[1]]
+
+    def add_up(self, totals: np.ndarray, *, set_sums: bool) -> None:
+        """Fill ``totals`` with what each tree predicts in each leaf; ``set_sums``: also give all nodes their sums of duals."""
+        arrays = self.ensemble.arrays
+
+        def run(first: int, last: int) -> None:
+            prefix, steps = np.empty((2, self.n_rows + 1, 1))
+            nodes = self.leaves, self.nodes, self.offset, first, last
+            set_node_sums(arrays, *self._order, *nodes, set_sums, totals, prefix, steps)
+
+        run_parts(run, self.n_trees, self.ensemble.n_threads, self.n_rows * self.n_trees)
+
+
+def make_totals(trees: TreeEnsemble, n_rows: int, bandwidth: float) -> np.ndarray:
+    """Return what each tree predicts in each leaf, without changing anything, and without all trees in order at once."""
+    totals = empty_totals(trees)
+    for first in range(0, trees.n_trees, TREES_PER_BLOCK):
+        n = min(TREES_PER_BLOCK, trees.n_trees - first)
+        KernelMatrix(trees, n_rows, bandwidth, n, first).add_up(totals, set_sums=False)
+    return totals
+
+
+def empty_totals(trees: TreeEnsemble) -> np.ndarray:
+    """Return an array for what each tree predicts in each leaf."""
+    return np.zeros((*trees.arrays.leaves.shape, trees.arrays.duals.shape[1]))
+
+
+class TreeInverse:
+    """The mean of the inverses of single trees' kernels plus a diagonal: a preconditioner.
+
+    A tree's inverse costs about as much as a product with it. (Products to 1 %: 80 without, 52 with four trees, 53 with sixteen, for
+    50,000 rows; 108, 73 and 69 for 20,000 with a smaller ridge. Correcting on a coarse space of cells gains less for its cost.)
+    """
+
+    def __init__(self, matrix: KernelMatrix, diagonal: np.ndarray) -> None:
+        n = min(PRECONDITIONING_TREES, matrix.n_trees)
+        self._slots, self._weights, self._counts = matrix.slots[:n], matrix.weights[:n], matrix.counts[:n]
+        self._parents, self._hosts = np.empty_like(matrix.starts[:n]), np.empty_like(self._slots)
+        find_parents(matrix.starts, matrix.ends, matrix.counts, n, self._parents, self._hosts)
+        self._inverses, self._shares = np.empty(self._slots.shape), np.empty(self._weights.shape)
+        links = self._parents, self._hosts
+        prepare_inverse(self._slots, matrix.own[:n], self._weights, self._counts, *links, diagonal, self._inverses, self._shares)
+
+    def __call__(self, b: np.ndarray) -> np.ndarray:
+        out = np.zeros_like(b)
+        links = self._parents, self._hosts
+        passed = np.empty(self._weights.shape[1])
+        add_inverse(self._slots, self._weights, self._counts, *links, self._inverses, self._shares, b, out, passed)
+        return out / len(self._slots)
 
 
 def solve(
@@ -132,22 +198,33 @@ def _solve_scaled(
     y = np.where(inside, y, 0.0)
     a = np.zeros_like(y) if start is None else np.where(inside, start, 0.0)
     residual = y.copy() if start is None else np.where(inside, y - matrix.multiply(a) - ridge * a, 0.0)
-    # Jacobi: the diagonal of K is 1, so rows with small weights converge as fast as the others.
-    precondition = 1.0 / (1.0 + ridge)
-    z = residual * precondition
+    goal = tolerance * np.linalg.norm(y, axis=0)
+    best, least = a.copy(), residual.copy()
+    if (np.linalg.norm(least, axis=0) <= goal).all():
+        return best
+    precondition = TreeInverse(matrix, diagonal)
+    z = precondition(residual)
     p = z.copy()
     rho = np.sum(residual * z, axis=0)
-    goal = tolerance * np.linalg.norm(y, axis=0)
     for _ in range(MOST_PRODUCTS):
-        if (np.linalg.norm(residual, axis=0) <= goal).all():
-            break
         poll()
         q = np.where(inside, matrix.multiply(p) + ridge * p, 0.0)
-        curvature = np.sum(p * q, axis=0)
-        step = np.divide(rho, curvature, out=np.zeros_like(rho), where=curvature > 0)
+        step = _divide(rho, np.sum(p * q, axis=0))
         a += step * p
         residual -= step * q
-        z = residual * precondition
+        # Residuals of conjugate gradients go up and down. The best combination with the last solution is never worse.
+        gap = residual - least
+        share = np.clip(_divide(-np.sum(least * gap, axis=0), np.sum(gap * gap, axis=0)), 0.0, 1.0)
+        best += share * (a - best)
+        least += share * gap
+        if (np.linalg.norm(least, axis=0) <= goal).all():
+            break
+        z = precondition(residual)
         rho, before = np.sum(residual * z, axis=0), rho
-        p = z + np.divide(rho, before, out=np.zeros_like(rho), where=before > 0) * p
-    return a
+        p = z + _divide(rho, before) * p
+    return best
+
+
+def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return a / b, and 0 where b is not positive: columns that are solved stay as they are."""
+    return np.divide(a, b, out=np.zeros_like(a), where=b > 0)

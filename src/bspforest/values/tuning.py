@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import kernel_matrix
-from .kernel_matrix import KernelMatrix
+from .kernel_matrix import KernelMatrix, solve
 
 # Multiples of the median time of the roots' cuts, and ridges, that are tried.
 BANDWIDTHS = 2.5 * 2.0 ** np.arange(9)
@@ -25,6 +25,12 @@ FIRST_BANDWIDTH = 3
 # Five folds up to so many rows; for more, one fold of a fifth, of at most so many.
 FEW_ROWS = 2_000
 MOST_HELD_OUT = 4_000
+
+# Label columns that are tried; more are projected to so many. (Five bandwidths with the 26 classes of letter took 30 s.)
+MOST_COLUMNS = 8
+
+# Tolerance of solutions that are only compared, relative to others.
+ROUGH = 3.0
 
 
 class Choice(NamedTuple):
@@ -47,6 +53,17 @@ def average(y: np.ndarray, w: np.ndarray) -> np.ndarray:
     """Return the weighted mean label of each column; 0 without weights."""
     total = w.sum()
     return (w @ y) / total if total > 0 else np.zeros(y.shape[1])
+
+
+def project(y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return at most `MOST_COLUMNS` columns whose squared errors add up, in the mean, to those of all columns: random signed sums.
+
+    Predictions are linear in the labels, so the error of a sum is the sum of the errors.
+    """
+    if y.shape[1] <= MOST_COLUMNS:
+        return y
+    signs = rng.choice([-1.0, 1.0], size=(y.shape[1], MOST_COLUMNS))
+    return y @ (signs / np.sqrt(MOST_COLUMNS))
 
 
 class HeldOut:
@@ -110,16 +127,14 @@ class HeldOut:
         else:
             yield order[n - max(1, min(n // 5, MOST_HELD_OUT)) :]
 
-    def errors(self, matrix: KernelMatrix, ridges: np.ndarray, *, keep: bool = False) -> np.ndarray:
+    def errors(self, matrix: KernelMatrix, ridges: np.ndarray) -> np.ndarray:
         """Return the squared errors of the rows held out, for each ridge, in increasing order, and each row.
 
-        They are in units of ``scale`` squared, summed over columns, and times the row's weight over the mean weight. Small ridges take the most products. They are
-        not tried, and have infinite errors, if the error rises before: a solution that is not reached yet is like one with a larger
-        ridge. ``keep``: keep the duals in ``solutions``, by ridge, slot and system.
+        They are in units of ``scale`` squared, summed over columns, and times the row's weight over the mean weight. Small ridges
+        take the most products. They are not tried, and have infinite errors, if the error rises before: a solution that is not
+        reached yet is like one with a larger ridge.
         """
         run = _ShiftedRun(self._goals, ridges / self._heaviest)
-        directions = np.zeros((len(ridges), *self._goals.shape)) if keep else np.zeros(0)
-        self.solutions = np.zeros_like(directions)
         predicted = np.zeros((len(ridges), *self._y.shape))
         ahead = np.zeros_like(predicted)  # what the next step would add
         product = last = np.zeros_like(self._y)
@@ -133,21 +148,26 @@ class HeldOut:
             # The directions of the shifted systems are combinations of residuals, so their products are, too.
             of_residual = product - run.beta[self._columns] * last
             ahead = run.zeta[:, self._columns] * of_residual + run.betas[:, self._columns] * ahead
-            if keep:
-                directions = run.zeta[:, None] * run.residual + run.betas[:, None] * directions
             run.advance(self._roots * full)
-            if keep:
-                self.solutions += run.alphas[:, None] * directions
             predicted += run.alphas[:, self._columns] * ahead
         else:
             self._settle(np.ones(len(ridges), bool), predicted, errors)
-        if keep:
-            self.solutions *= self._roots * self.scale
         return errors
 
     def average(self, errors: np.ndarray) -> float:
         """Return the mean of errors in units of the labels; infinite if that overflows."""
         return float(errors.mean()) * self.scale * self.scale
+
+    def errors_of(self, matrix: KernelMatrix, ridge: float, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """Return the errors for one ridge, with a single fold, and the duals, searched from ``start`` on."""
+        n_columns = self._y.shape[1]
+        roots = self._roots[:, 0]
+        with np.errstate(divide="ignore"):
+            diagonal = np.where(roots > 0, ridge / self._heaviest / roots**2, np.inf)
+        y = np.divide(self._goals, self._roots, out=np.zeros_like(self._goals), where=self._roots > 0)[:, :n_columns]
+        duals = solve(matrix, y, diagonal, start=start, tolerance=ROUGH * kernel_matrix.TOLERANCE, poll=self._poll)
+        predicted = self._means[:n_columns] + matrix.multiply(duals)[self.rows]
+        return np.sum((self._y - predicted) ** 2, axis=1) * self.weights, duals
 
     def _settle(self, solved: np.ndarray, predicted: np.ndarray, errors: np.ndarray) -> bool:
         """Note the errors of systems that are newly solved; return whether to stop."""
@@ -168,7 +188,6 @@ class _ShiftedRun:
     ----------
     p : ndarray of shape (slots, systems)
         The direction whose product with A is wanted.
-    residual : ndarray of shape (slots, systems)
     beta, betas, zeta, alphas : ndarray
         Coefficients by system, all but the first also by λ: the direction is the residual (times zeta) plus beta times the last one,
         and the step along it alpha.
@@ -177,7 +196,7 @@ class _ShiftedRun:
     def __init__(self, goals: np.ndarray, ridges: np.ndarray) -> None:
         self._ridge = ridges[0]
         self._shifts = (ridges - ridges[0])[:, None]
-        self.residual = goals.copy()
+        self._residual = goals.copy()
         self.p = goals.copy()
         n = goals.shape[1]
         self._rho = np.sum(goals**2, axis=0)
@@ -203,13 +222,13 @@ class _ShiftedRun:
         zeta = _divide(self.zeta * self._before * self._alpha, bottom)
         growth = _divide(zeta, self.zeta)
         self.alphas = alpha * growth
-        self.residual -= alpha * q
-        rho = np.sum(self.residual**2, axis=0)
+        self._residual -= alpha * q
+        rho = np.sum(self._residual**2, axis=0)
         self.beta = _divide(rho, self._rho)
         self.betas = self.beta * growth**2
         self._before, self.zeta = self.zeta, zeta
         self._alpha, self._rho = alpha, rho
-        self.p = self.residual + self.beta * self.p
+        self.p = self._residual + self.beta * self.p
 
 
 def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -251,6 +270,18 @@ def choose(
     return Choice(float(bandwidths[at]), float(ridges[k]), held_out.average(known[at][k]))
 
 
+def choose_neighbour(held_out: HeldOut, matrix: KernelMatrix, choice: Choice) -> Choice:
+    """Return the choice with its ridge, three times its ridge or a third of it, whichever has the smallest error."""
+    errors, duals = held_out.errors_of(matrix, choice.ridge, None)
+    best = choice._replace(error=held_out.average(errors))
+    for factor in (3.0, 1.0 / 3.0):
+        ridge = choice.ridge * factor
+        error = held_out.average(held_out.errors_of(matrix, ridge, duals / factor if factor > 1 else duals)[0])
+        if error < best.error:
+            return Choice(choice.bandwidth, ridge, error)
+    return best
+
+
 def pick_ridge(errors: np.ndarray) -> int:
     """Return the largest ridge whose error is within one standard error of the best, in paired differences: steadier.
 
@@ -262,4 +293,4 @@ def pick_ridge(errors: np.ndarray) -> int:
         allowed = gaps.std(axis=1) / np.sqrt(errors.shape[1])
     good = np.isfinite(errors).all(axis=1)
     good[good] = gaps[good].mean(axis=1) <= allowed[good]
-    return int(np.flatnonzero(good)[-1])
+    return int(np.flatnonzero(good)[-1]) if good.any() else len(errors) - 1  # none is finite for weights near the largest

@@ -5,9 +5,12 @@ from __future__ import annotations
 import copy
 import json
 from itertools import cycle
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+from bspforest import BSPForestRegressor
 from bspforest.persistence import load_with_extra
 from bspforest.persistence.writer import Content, make_content, write_content
 
@@ -17,6 +20,14 @@ VALUES = [
     *('"number"', '"text"', '"classification"', '"\\ud800"', '"\\u0000"', '"\\u001b[31m"'),
     *("[]", "{}", "[1]", '["a"]', '{"name": "a"}', NESTED),
 ]
+
+
+# What ``info`` reads of the forest in a header.
+FOREST = dict.fromkeys(("n_trees", "n_held", "n_seen", "n_features"), 2) | {
+    "budget": 1.0,
+    "values": "joint",
+    "joint": {"choice": [1.0, 1.0, 0.1]},
+}
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +166,10 @@ def test_every_command_checks_the_record(command, forge, run, data, tmp_path):
         ({"saved": "\ud800"}, "saved is '\\ud800', expected text"),
         ({"forest": {}}, "forest has no 'n_trees'"),
         ({"forest": None}, "forest is None, expected an object"),
+        ({"forest": FOREST | {"values": "median"}}, "forest.values is 'median', expected one of mean, joint"),
+        ({"forest": FOREST | {"joint": None}}, "forest.joint is None, expected an object"),
+        ({"forest": FOREST | {"joint": {"choice": [1.0, {"float": "x"}, 0.1]}}}, "ridge is an object of 1 entries"),
+        ({"forest": FOREST | {"joint": {"choice": [1.0]}}}, "forest.joint.choice has 1 entries, expected 3"),
         ({"parameters": []}, "parameters is a list of 0 entries, expected an object"),
         ({"parameters": {"x": json.loads(NESTED)}}, "parameters is nested too deeply"),
     ],
@@ -172,3 +187,26 @@ def test_info_shows_any_parameter(forge, run):
     write(json.dumps(record), parameters={"scaling": {"tuple": [[{"a": 1}], list(range(999))]}, "budget": 1e300})
     code, out, _ = run("info", model)
     assert code == 0 and 'scaling {"tuple": [[{"a": 1}], [0, 1' in out and "..., budget 1.000e+300" in out
+
+
+def test_info_shows_joint_values(run, tmp_path):
+    X = np.random.default_rng(0).random((50, 2))
+    forest = BSPForestRegressor(3, values="joint", ridge=0.25, random_state=0).fit(X, X[:, 0])
+    forest.save(tmp_path / "m")
+    shown = json.loads(run("info", tmp_path / "m", "--json")[1])
+    assert shown["values"] == "joint" and shown["ridge"] == 0.25 == forest.ridge_
+    assert (shown["bandwidth"], shown["validation_error"]) == (forest.bandwidth_, forest.validation_error_)
+    forest.set_params(bandwidth=2.0).fit(X, X[:, 0]).save(tmp_path / "m")
+    code, out, _ = run("info", tmp_path / "m")
+    lines = dict(line.split("  ", 1) for line in out.splitlines())
+    assert code == 0 and lines["values"].strip() == "joint" and lines["validation error"].strip() == "nan"
+    forest.forget(range(50)).save(tmp_path / "m")
+    code, out, _ = run("info", tmp_path / "m")
+    assert code == 0 and "ridge  " not in out
+    forest.set_params(values="mean").fit(X, X[:, 0]).save(tmp_path / "m")
+    assert json.loads(run("info", tmp_path / "m", "--json")[1])["values"] == "mean"
+
+
+def test_info_reads_files_of_format_1(run):
+    code, out, _ = run("info", Path(__file__).parents[2] / "persistence" / "data" / "format1-regressor.bsp")
+    assert code == 0 and "values      mean" in out and "values mean, bandwidth auto" in out

@@ -59,9 +59,16 @@ def test_uncompiled_and_with_bounds_checks(tmp_path):
 def test_all_types_in_use_are_compiled_ahead(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.random((60, 2))
-    for forest, y in ((BSPForestRegressor(2), X[:, 0]), (BSPForestClassifier(2), (X[:, 0] > 0.5).astype(int))):
+    classes = (X[:, 0] > 0.5).astype(int)
+    for forest, y in (
+        (BSPForestRegressor(2, values="mean"), X[:, 0]),
+        (BSPForestClassifier(2, values="mean"), classes),
+        (BSPForestRegressor(2, values="joint"), X[:, 0]),
+        (BSPForestClassifier(2, values="joint"), classes),
+    ):
         forest.fit(X[:40], y[:40])
-        forest.partial_fit(X[40:59], y[40:59]).partial_fit(X[59:], y[59:]).forget([0, 1])
+        forest.partial_fit(X[40:59], y[40:59]).partial_fit(X[59:], y[59:]).predict(X[:1])
+        forest.forget([0, 1])
         locked = X.copy()
         locked.flags.writeable = False
         for given in (X, X[:1], locked, locked[:1], np.asfortranarray(X), X.astype(np.float32), X[::2]):
@@ -71,6 +78,7 @@ def test_all_types_in_use_are_compiled_ahead(tmp_path):
         forest.save(tmp_path / "model.bsp")
         bspforest.load(tmp_path / "model.bsp", check="fully").partial_fit(X[:1], y[:1])
         if isinstance(forest, BSPForestRegressor):
+            forest.predict(X, return_std=True)
             forest.predict_quantiles(X, [0.5])
     ChunkedChecksum(64).update(np.zeros(8))
     for name, (one, args) in precompile.examples().items():

@@ -45,8 +45,7 @@ def _summarise_forest(header: dict[str, Any], path: Path) -> dict[str, Any]:
     forest = checks.check_object(header["forest"], "forest", (*COUNTS, "budget"), None)
     for name in COUNTS:
         checks.check_whole(forest[name], f"forest.{name}")
-    if forest["budget"] != {"float": "inf"}:
-        checks.check_number(forest["budget"], "forest.budget")
+    _check_float(forest["budget"], "forest.budget")
     return {
         "model": checks.check_text(header["estimator"], "estimator"),
         "saved": checks.check_text(header["saved"], "saved"),
@@ -56,10 +55,32 @@ def _summarise_forest(header: dict[str, Any], path: Path) -> dict[str, Any]:
         "rows": forest["n_held"],
         "rows_seen": forest["n_seen"],
         "budget": forest["budget"],
+        **_summarise_values(forest),
         "parameters": checks.check_depth(
             checks.check_object(header["parameters"], "parameters", (), None), "parameters"
         ),
     }
+
+
+def _summarise_values(forest: dict[str, Any]) -> dict[str, Any]:
+    checks.check_object(forest, "forest", ("values", "joint"), None)
+    values = checks.check_text(forest["values"], "forest.values", ("mean", "joint"))
+    if values == "mean":
+        return {"values": values}
+    joint = checks.check_object(forest["joint"], "forest.joint", ("choice",), None)
+    if joint["choice"] is None:  # all rows were forgotten
+        return {"values": values}
+    choice = checks.check_list(joint["choice"], "forest.joint.choice")
+    checks.expect(len(choice) == 3, f"forest.joint.choice has {len(choice)} entries, expected 3")
+    names = ("bandwidth", "ridge", "validation_error")
+    return {"values": values} | {name: _check_float(value, name) for name, value in zip(names, choice, strict=True)}
+
+
+def _check_float(value: Any, name: str) -> Any:
+    """Return a number as the header has it: infinity and NaN are objects."""
+    if value not in ({"float": "inf"}, {"float": "nan"}):
+        checks.check_number(value, name)
+    return value
 
 
 def _summarise_record(header: dict[str, Any], path: Path) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 Two rows are similar in a tree by the time at which it separates them: K(x, z) is the sum of the weights F(t_v) - F(t_parent) of the
 nodes v that contain both, with F(t) = t / (t + bandwidth) and F = 1 for a leaf.
 
-With the rows of a tree in the order of a walk from left to right, each node is an interval of them, its sum a difference of prefix
-sums, and a product two passes over rows and nodes, without any walk. Leaves of one row are no intervals: their weight is kept with
+With the rows of a tree in the order of a walk, each node is an interval of them, its sum a difference of prefix sums, and a product
+two passes over rows and nodes, without any walk: 7 ns per row and tree. Leaves of one row are no intervals: their weight is kept with
 the row. So n rows have at most n - 1 intervals.
 """
 
@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from ..arrays import NOTHING, example_forest
-from .jit import always_inline, entry_point, inline_source, kernel, prefetch
+from .jit import always_inline, entry_point, inline_source, kernel
 from .nodes import get_leaf, is_pending, view_tree
 
 # Columns that are multiplied together, so that each is one lane of a vector register.
@@ -29,9 +29,14 @@ def get_share(time, bandwidth):
 
 
 def example_order():
-    """Return examples of the arrays of ordered trees: slots, own, starts, ends, weights, counts."""
+    """Return examples of slots, own, starts, ends, weights, counts: all that products read of ordered trees."""
     slots, starts, ends = (np.empty((1, 1), np.int32) for _ in range(3))
     return slots, np.empty((1, 1)), starts, ends, np.empty((1, 1)), np.empty(1, np.int64)
+
+
+def example_nodes():
+    """Return examples of leaves and nodes: where intervals come from."""
+    return np.empty((1, 1), np.int32), np.empty((1, 1), np.int32)
 
 
 @kernel
@@ -45,26 +50,50 @@ def list_leaf(tree, leaf, slots, n):
     return n
 
 
-@entry_point(lambda: (example_forest(), 0, 0, 1.0, *example_order(), np.empty((1, 2), np.int64), np.empty(1)))
-def order_trees(forest, first, last, bandwidth, slots, own, starts, ends, weights, counts, stack, shares):
-    """List the rows of trees ``first`` to ``last`` from left to right, and their nodes, parents first, as intervals of them.
+@always_inline
+def comes_first(left, right):
+    """Return whether to walk the left child first: where both are cut nodes, the one that was made first.
 
-    Interval k of tree m goes from ``starts[m, k]`` to ``ends[m, k]`` and has the weight ``weights[m, k]``; there are ``counts[m]``.
-    ``own`` is the weight of the leaf of a row that is alone in it, else 0. ``stack`` and ``shares`` are scratch space with room for
-    one entry per cut.
+    `build` makes the nodes of one child after those of the other. In the order of a walk from left to right, half of the nodes had to
+    be waited for, and a walk took three times as long.
+    """
+    return left < 0 or (right >= 0 and left < right)
+
+
+@entry_point(
+    lambda: (example_forest(), 0, 0, 0, 1.0, *example_order(), *example_nodes(), np.empty((1, 2), np.int64), np.empty(1))
+)
+def order_trees(forest, offset, first, last, bandwidth, slots, own, starts, ends, weights, counts, leaves, nodes, stack, shares):
+    """List the rows of trees in the order of a walk, and their nodes, parents first, as intervals of them.
+
+    Rows ``first`` to ``last`` of the arrays are filled from the trees ``offset`` further. Interval k of tree m goes from ``starts[m, k]`` to ``ends[m, k]`` and has the weight ``weights[m, k]``; there are ``counts[m]``.
+    ``nodes`` are their references, ``leaves`` the leaves of the rows. ``own`` is the weight of the leaf of a row that is alone in it,
+    else 0. ``stack`` and ``shares`` are scratch space with room for one entry per cut.
     """
     for m in range(first, last):
-        order_tree(forest, m, bandwidth, slots[m], own[m], starts[m], ends[m], weights[m], counts, stack, shares)
+        counts[m] = order_tree(
+            forest,
+            offset + m,
+            bandwidth,
+            slots[m],
+            own[m],
+            starts[m],
+            ends[m],
+            weights[m],
+            leaves[m],
+            nodes[m],
+            stack,
+            shares,
+        )
 
 
 @kernel
-def order_tree(forest, m, bandwidth, slots, own, starts, ends, weights, counts, stack, shares):
-    """Do what `order_trees` does for tree m. A node on the stack comes with the interval that ends with it, or -1."""
+def order_tree(forest, m, bandwidth, slots, own, starts, ends, weights, leaves, nodes, stack, shares):
+    """Do what `order_trees` does for tree m. A node on the stack comes with the interval that ends with it."""
     tree = view_tree(forest, m)
-    counts[m] = 0
     ref = np.int64(tree.state[0].root)
     if ref == NOTHING:
-        return
+        return 0
     n_rows = np.int64(0)
     n_intervals = np.int64(0)
     closes = np.int64(-1)
@@ -73,31 +102,33 @@ def order_tree(forest, m, bandwidth, slots, own, starts, ends, weights, counts, 
     while True:
         if ref >= 0 and not is_pending(tree, ref):
             node = tree.cuts[ref]
-            if node.left >= 0:
-                prefetch(tree.cuts, np.int64(node.left))
-            if node.right >= 0:
-                prefetch(tree.cuts, np.int64(node.right))
+            left, right = np.int64(node.left), np.int64(node.right)
             starts[n_intervals] = n_rows
+            nodes[n_intervals] = ref
             if closes >= 0:
                 ends[closes] = ~n_intervals
             below = get_share(node.time, bandwidth)
             weights[n_intervals] = below - share
+            left_first = comes_first(left, right)
             top += 1
-            stack[top, 0] = node.right
+            stack[top, 0] = right if left_first else left
             stack[top, 1] = n_intervals
             shares[top] = below
-            ref, closes, share = np.int64(node.left), np.int64(-1), below
+            ref, closes, share = left if left_first else right, np.int64(-1), below
             n_intervals += 1
             continue
         first_row = n_rows
-        n_rows = list_leaf(tree, get_leaf(tree, ref), slots, n_rows)
+        leaf = get_leaf(tree, ref)
+        n_rows = list_leaf(tree, leaf, slots, n_rows)
         alone = n_rows - first_row == 1
         for k in range(first_row, n_rows):
             own[k] = 1.0 - share if alone else 0.0
+            leaves[k] = leaf
         if not alone:
             starts[n_intervals] = first_row
             ends[n_intervals] = n_rows
             weights[n_intervals] = 1.0 - share
+            nodes[n_intervals] = ref
             n_intervals += 1
         if closes >= 0:
             ends[closes] = n_rows
@@ -108,28 +139,34 @@ def order_tree(forest, m, bandwidth, slots, own, starts, ends, weights, counts, 
     for k in range(n_intervals - 1, -1, -1):  # an interval that ends with another one, which comes later
         if ends[k] < 0:
             ends[k] = ends[~ends[k]]
-    counts[m] = n_intervals
+    return n_intervals
 
 
-@entry_point(
-    lambda: (*example_order(), 0, 0, np.empty((1, LANES)), np.empty((1, LANES)), np.empty((1, LANES)), np.empty((1, LANES)))
-)
+def example_columns():
+    """Return examples of columns, of what is added to, and of two scratch arrays."""
+    return np.empty((1, 1, LANES)), np.empty((1, 1, LANES)), np.empty((1, LANES)), np.empty((1, LANES))
+
+
+@entry_point(lambda: (*example_order(), 0, 0, *example_columns()))
 def add_products(slots, own, starts, ends, weights, counts, first, last, p, out, prefix, steps):
-    """Add the products of trees ``first`` to ``last`` with the columns of ``p`` to ``out``, both by slot.
+    """Add the products of trees ``first`` to ``last`` with the columns of ``p`` to ``out``.
 
-    ``p`` has one column, or a multiple of `LANES`. ``prefix`` and ``steps`` are scratch space for one row more than there are.
+    Both are by group of columns, slot and column of the group: one, or `LANES`. ``prefix`` and ``steps`` are scratch space for one row
+    more than there are.
     """
     for m in range(first, last):
-        if p.shape[1] == 1:
-            add_product(slots[m], own[m], starts[m], ends[m], weights[m], counts[m], p, out, prefix, steps)
-        else:
-            for c in range(0, p.shape[1], LANES):
-                add_product_lanes(slots[m], own[m], starts[m], ends[m], weights[m], counts[m], c, p, out, prefix, steps)
+        tree = slots[m], own[m], starts[m], ends[m], weights[m], counts[m]
+        for g in range(p.shape[0]):
+            if p.shape[2] == 1:
+                add_product(tree, p[g], out[g], prefix, steps)
+            else:
+                add_product_lanes(tree, p[g], out[g], prefix, steps)
 
 
 @inline_source
-def add_product(slots, own, starts, ends, weights, n_intervals, p, out, prefix, steps):
+def add_product(tree, p, out, prefix, steps):
     """Add the product of one tree with one column."""
+    slots, own, starts, ends, weights, n_intervals = tree
     n = slots.shape[0]
     total = 0.0
     prefix[0, 0] = 0.0
@@ -150,8 +187,9 @@ def add_product(slots, own, starts, ends, weights, n_intervals, p, out, prefix, 
 
 
 @inline_source
-def add_product_lanes(slots, own, starts, ends, weights, n_intervals, first, p, out, prefix, steps):
-    """Add the product of one tree with `LANES` columns from ``first`` on."""
+def add_product_lanes(tree, p, out, prefix, steps):
+    """Add the product of one tree with `LANES` columns."""
+    slots, own, starts, ends, weights, n_intervals = tree
     n = slots.shape[0]
     for c in range(LANES):
         prefix[0, c] = 0.0
@@ -159,7 +197,7 @@ def add_product_lanes(slots, own, starts, ends, weights, n_intervals, first, p, 
     for k in range(n):
         slot = slots[k]
         for c in range(LANES):
-            prefix[k + 1, c] = prefix[k, c] + p[slot, first + c]
+            prefix[k + 1, c] = prefix[k, c] + p[slot, c]
             steps[k + 1, c] = 0.0
     for v in range(n_intervals):
         start, end, weight = starts[v], ends[v], weights[v]
@@ -171,100 +209,50 @@ def add_product_lanes(slots, own, starts, ends, weights, n_intervals, first, p, 
         slot, weight = slots[k], own[k]
         for c in range(LANES):
             steps[k + 1, c] += steps[k, c]
-            out[slot, first + c] += steps[k, c] + weight * p[slot, first + c]
+            out[slot, c] += steps[k, c] + weight * p[slot, c]
 
 
-@entry_point(lambda: (example_forest(), 0, 0, 1.0, np.empty((1, 1, 1)), True, np.empty((1, 2), np.int64), np.empty((1, 1))))
-def set_node_sums(forest, first, last, bandwidth, totals, set_sums, stack, paths):
-    """Fill ``totals`` with what trees ``first`` to ``last`` predict in each leaf; if asked, their nodes with their sums of duals.
+@entry_point(
+    lambda: (
+        example_forest(),
+        *example_order(),
+        *example_nodes(),
+        0,
+        0,
+        0,
+        True,
+        np.empty((1, 1, 1)),
+        np.empty((1, LANES)),
+        np.empty((1, LANES)),
+    )
+)
+def set_node_sums(
+    forest, slots, own, starts, ends, weights, counts, leaves, nodes, offset, first, last, set_sums, totals, prefix, steps
+):
+    """Fill ``totals`` with what trees predict in each leaf, and, if asked, their nodes with their sums of duals.
 
-    A first walk sums the duals, children before parents; a second one adds up what each node says, from the root. ``stack`` and
-    ``paths`` are scratch space with one entry more than there are cuts.
+    Rows ``first`` to ``last`` of the arrays are those of the trees ``offset`` further. ``prefix`` and ``steps`` are scratch space for one row more than there are.
     """
     for m in range(first, last):
-        tree = view_tree(forest, m)
-        if set_sums:
-            sum_subtrees(tree, stack)
-        add_up_paths(tree, bandwidth, totals[m], stack, paths)
-
-
-@kernel
-def sum_subtrees(tree, stack):
-    """Set the sums of duals of all cut nodes of a tree."""
-    ref = np.int64(tree.state[0].root)
-    if ref == NOTHING:
-        return
-    top = np.int64(-1)
-    while True:
-        while ref >= 0 and not is_pending(tree, ref):  # down to the left
-            top += 1
-            stack[top, 0] = ref
-            stack[top, 1] = 0
-            prefetch(tree.sums, ref)
-            ref = np.int64(tree.cuts[ref].left)
-        if ref >= 0:
-            set_leaf_sums(tree, ref)
-        while top >= 0 and stack[top, 1] == 1:  # both children are done
-            ref = stack[top, 0]
-            top -= 1
-            node = tree.cuts[ref]
-            for c in range(tree.sums.shape[1]):
-                tree.sums[ref, c] = get_sum(tree, np.int64(node.left), c) + get_sum(tree, np.int64(node.right), c)
-        if top < 0:
-            break
-        stack[top, 1] = 1
-        ref = np.int64(tree.cuts[stack[top, 0]].right)
-
-
-@always_inline
-def get_sum(tree, ref, c):
-    """Return the sum of duals of a node, in column c."""
-    if ref >= 0:
-        return tree.sums[ref, c]
-    total = 0.0
-    slot = tree.leaves[~ref].last
-    for _ in range(tree.leaves[~ref].n_points):
-        slot = tree.links[slot]
-        total += tree.duals[slot, c]
-    return total
-
-
-@always_inline
-def set_leaf_sums(tree, ref):
-    """Set the sums of duals of a leaf with a pending cut."""
-    for c in range(tree.sums.shape[1]):
-        tree.sums[ref, c] = get_sum(tree, np.int64(tree.cuts[ref].left), c)
-
-
-@kernel
-def add_up_paths(tree, bandwidth, totals, stack, paths):
-    """Fill ``totals`` with the sum over the path to each leaf of weight times sum of duals."""
-    ref = np.int64(tree.state[0].root)
-    if ref == NOTHING:
-        return
-    n_columns = tree.sums.shape[1]
-    stack[0, 0] = ref
-    stack[0, 1] = -1
-    for c in range(n_columns):
-        paths[0, c] = 0.0
-    top = np.int64(0)
-    while top >= 0:
-        ref, above = stack[top, 0], stack[top, 1]
-        share = get_share(tree.cuts[above].time, bandwidth) if above >= 0 else 0.0
-        if ref < 0 or is_pending(tree, ref):
-            k = get_leaf(tree, ref)
-            for c in range(n_columns):
-                totals[k, c] = paths[top, c] + (1.0 - share) * get_sum(tree, ~k, c)
-            top -= 1
-            continue
-        node = tree.cuts[ref]
-        weight = get_share(node.time, bandwidth) - share
-        for c in range(n_columns):
-            paths[top, c] += weight * tree.sums[ref, c]
-            paths[top + 1, c] = paths[top, c]
-        stack[top, 0], stack[top, 1] = np.int64(node.right), ref
-        stack[top + 1, 0], stack[top + 1, 1] = np.int64(node.left), ref
-        top += 1
+        tree = view_tree(forest, offset + m)
+        n = slots.shape[1]
+        for c in range(tree.sums.shape[1]):
+            prefix[0, 0] = 0.0
+            for k in range(n):
+                prefix[k + 1, 0] = prefix[k, 0] + tree.duals[slots[m, k], c]
+                steps[k, 0] = 0.0
+            steps[n, 0] = 0.0
+            for v in range(counts[m]):
+                start, end = starts[m, v], ends[m, v]
+                total = prefix[end, 0] - prefix[start, 0]
+                steps[start, 0] += weights[m, v] * total
+                steps[end, 0] -= weights[m, v] * total
+                if set_sums and nodes[m, v] >= 0:
+                    tree.sums[nodes[m, v], c] = total
+            total = 0.0
+            for k in range(n):
+                total += steps[k, 0]
+                totals[offset + m, leaves[m, k], c] = total + own[m, k] * tree.duals[slots[m, k], c]
 
 
 @entry_point(lambda: (*example_order()[:4:2], *example_order()[3::2], 0, 0, 0, np.empty((1, 1, 2), np.int32), np.empty(1, np.int64)))
@@ -287,3 +275,83 @@ def find_hosts(slots, starts, ends, counts, first, last, least, hosts, stack):
                 following += 1
             hosts[m, slots[m, k], 0] = starts[m, stack[top]] if top >= 0 else 0
             hosts[m, slots[m, k], 1] = ends[m, stack[top]] if top >= 0 else n
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The inverse of one tree's kernel plus a diagonal, in two passes: adding w times the square of ones to a matrix changes its inverse by
+# one term (Sherman and Morrison), from the leaves up; the second pass hands down what is to be subtracted.
+
+
+@entry_point(lambda: (*example_order()[2:4], np.empty(1, np.int64), 0, np.empty((1, 1), np.int32), np.empty((1, 1), np.int32)))
+def find_parents(starts, ends, counts, n_trees, parents, hosts):
+    """Write the parent of each interval of the first trees, -1 for the first one, and the smallest interval around each row."""
+    for m in range(n_trees):
+        at = np.int64(-1)
+        following = np.int64(0)
+        for k in range(hosts.shape[1]):
+            while at > 0 and ends[m, at] <= k:
+                at = np.int64(parents[m, at])
+            while following < counts[m] and starts[m, following] == k:
+                parents[m, following] = at
+                at = following
+                following += 1
+            hosts[m, k] = at
+
+
+@entry_point(
+    lambda: (
+        *example_order()[:2],
+        np.empty((1, 1)),
+        np.empty(1, np.int64),
+        np.empty((1, 1), np.int32),
+        np.empty((1, 1), np.int32),
+        np.empty(1),
+        np.empty((1, 1)),
+        np.empty((1, 1)),
+    )
+)
+def prepare_inverse(slots, own, weights, counts, parents, hosts, diagonal, inverses, shares):
+    """Prepare `add_inverse`: ``inverses`` of the diagonal by row, ``shares``, the sum of the inverse of each interval's matrix."""
+    for m in range(parents.shape[0]):
+        for v in range(counts[m]):
+            shares[m, v] = 0.0
+        for k in range(slots.shape[1]):
+            inverses[m, k] = 1.0 / (own[m, k] + diagonal[slots[m, k]])
+            shares[m, hosts[m, k]] += inverses[m, k]
+        for v in range(counts[m] - 1, -1, -1):
+            shares[m, v] /= 1.0 + weights[m, v] * shares[m, v]
+            if parents[m, v] >= 0:
+                shares[m, parents[m, v]] += shares[m, v]
+
+
+@entry_point(
+    lambda: (
+        np.empty((1, 1), np.int32),
+        np.empty((1, 1)),
+        np.empty(1, np.int64),
+        np.empty((1, 1), np.int32),
+        np.empty((1, 1), np.int32),
+        np.empty((1, 1)),
+        np.empty((1, 1)),
+        np.empty((1, 1)),
+        np.empty((1, 1)),
+        np.empty(1),
+    )
+)
+def add_inverse(slots, weights, counts, parents, hosts, inverses, shares, b, out, passed):
+    """Add the solutions of (K_m + diagonal) x = b, for the kernels K_m of single trees, to ``out``. ``passed`` is scratch space."""
+    for m in range(parents.shape[0]):
+        for c in range(b.shape[1]):
+            for v in range(counts[m]):
+                passed[v] = 0.0
+            for k in range(slots.shape[1]):
+                passed[hosts[m, k]] += b[slots[m, k], c] * inverses[m, k]
+            for v in range(counts[m] - 1, -1, -1):
+                passed[v] *= 1.0 - weights[m, v] * shares[m, v]
+                if parents[m, v] >= 0:
+                    passed[parents[m, v]] += passed[v]
+            for v in range(counts[m]):
+                above = passed[parents[m, v]] if parents[m, v] >= 0 else 0.0
+                passed[v] = above + weights[m, v] * (passed[v] - above * shares[m, v])
+            for k in range(slots.shape[1]):
+                out[slots[m, k], c] += (b[slots[m, k], c] - passed[hosts[m, k]]) * inverses[m, k]
