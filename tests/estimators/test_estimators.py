@@ -34,14 +34,14 @@ def classifier(**kw):
 
 
 def test_it_learns_about_as_well_as_a_batch_forest():
-    # Labels do not steer the cuts, so the means of a label-blind forest trail; joint values do not. Measured: 0.80, 0.96, and 0.90
-    # for the batch forest.
+    # Labels do not steer the cuts, but five features all matter. Measured: 0.92 with means, 0.98 with joint values, 0.89 for the
+    # batch forest.
     means = BSPForestRegressor(100, values="mean", budget_scale=2, random_state=0).fit(X[:1000], y[:1000])
     joint = BSPForestRegressor(100, random_state=0).fit(X[:1000], y[:1000])
     batch = RandomForestRegressor(100, random_state=0).fit(X[:1000], y[:1000])
-    assert means.score(X[1000:], y[1000:]) > 0.75
-    assert batch.score(X[1000:], y[1000:]) - means.score(X[1000:], y[1000:]) < 0.15
-    assert joint.score(X[1000:], y[1000:]) > batch.score(X[1000:], y[1000:]) + 0.03
+    assert means.score(X[1000:], y[1000:]) > 0.88
+    assert means.score(X[1000:], y[1000:]) > batch.score(X[1000:], y[1000:])
+    assert joint.score(X[1000:], y[1000:]) > 0.97
 
 
 @pytest.mark.parametrize("cuts", ["pairs", "axes", "isotropic"])
