@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -72,9 +71,7 @@ def bench_classes() -> Iterator[Row]:
         scores = [
             BSPForestClassifier(random_state=seed, n_jobs=-1).fit(X[:n], y[:n]).score(X[n:], y[n:]) for seed in SEEDS
         ]
-        peers = fit_peers(
-            X[:n], y[:n], lambda model, X=X[n:], y=y[n:]: model.score(X, y), classify=True, best=max
-        )
+        peers = fit_peers(X[:n], y[:n], lambda model, X=X[n:], y=y[n:]: model.score(X, y), classify=True, best=max)
         yield f"{name}, all features, accuracy ({peers})", describe(scores), f"at least {target}"
         Z = PCA(4, svd_solver="covariance_eigh").fit(X[:n]).transform(X)
         by_values = {}
@@ -157,7 +154,10 @@ def bench_time() -> Iterator[Row]:
     """Time fit and predict with 100,000 rows of 8 features, 100 trees and two threads, beside scikit-learn's forests."""
     X, y = draw_smooth(100_000)
     new, _ = draw_smooth(100_000, seed=1)
-    forest, peer = BSPForestRegressor(n_jobs=2, random_state=0), RandomForestRegressor(100, max_features=1 / 3, n_jobs=2)
+    forest, peer = (
+        BSPForestRegressor(n_jobs=2, random_state=0),
+        RandomForestRegressor(100, max_features=1 / 3, n_jobs=2),
+    )
     t = find_best({"forest": lambda: forest.fit(X, y), "peer": lambda: peer.fit(X, y)}, rounds=2)
     yield (
         f"fit of 100,000 x 8, 100 trees, two threads ({t['forest']:.1f} s), speed relative to RandomForest.fit",
@@ -166,7 +166,11 @@ def bench_time() -> Iterator[Row]:
     )
     extra = ExtraTreesRegressor(100, n_jobs=2).fit(X, y)
     t = find_best({"forest": lambda: forest.predict(new), "peer": lambda: extra.predict(new)}, rounds=5)
-    yield "predict of 100,000 rows, speed relative to ExtraTrees.predict", f"{t['peer'] / t['forest']:.2f}", "at least 1"
+    yield (
+        "predict of 100,000 rows, speed relative to ExtraTrees.predict",
+        f"{t['peer'] / t['forest']:.2f}",
+        "at least 1",
+    )
 
 
 def bench_rows() -> Iterator[Row]:

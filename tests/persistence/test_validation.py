@@ -89,9 +89,27 @@ def forge_heap(content):
 def forge_box(content):
     cuts, boxes = array_of(content, "cuts"), array_of(content, "boxes")
     root = array_of(content, "state")["root"][0]
-    boxes[root, 1] += 0.01
+    box = cuts["box"][root]
+    boxes[box, 1] += 0.01
     for side, k in (("i", cuts["i"][root]), ("j", cuts["j"][root])):
-        cuts[f"high_{side}"][root] = boxes[root, 1, k]
+        cuts[f"high_{side}"][root] = boxes[box, 1, k]
+
+
+def without_box(content):
+    """Return the nodes in use that have no box."""
+    cuts, free = array_of(content, "cuts"), set()
+    v = array_of(content, "state")["free_cut"][0]
+    while v >= 0:
+        free.add(v)
+        v = cuts["left"][v]
+    return [v for v in np.flatnonzero(cuts["box"] < 0) if v not in free]
+
+
+def forge_shared_box(content):
+    """Let two nodes have the same box."""
+    box = array_of(content, "cuts")["box"]
+    first, second = np.flatnonzero(box >= 0)[:2]
+    box[second] = box[first]
 
 
 FORGERIES = {
@@ -111,6 +129,19 @@ FORGERIES = {
         "queue",
     ),
     "box": (forge_box, "box"),
+    "bound without box": (lambda i: array_of(i, "cuts")["high_i"].__setitem__(without_box(i)[0], 2.0), "box"),
+    "count without box": (lambda i: array_of(i, "cuts")["box"].__setitem__(without_box(i)[0], ~5), "box"),
+    "large count without box": (lambda i: array_of(i, "cuts")["box"].__setitem__(without_box(i)[0], ~100), "box"),
+    "box out of range": (
+        lambda i: array_of(i, "cuts")["box"].__setitem__(without_box(i)[0], 10**6),
+        "refers to a record",
+    ),
+    "shared box": (forge_shared_box, "refers to a record"),
+    "box below none": (
+        lambda i: array_of(i, "cuts")["box"].__setitem__(array_of(i, "state")["root"][0], ~4),
+        "box does not fit",
+    ),
+    "negative number of boxes": (lambda i: array_of(i, "state")["n_boxes"].__setitem__(0, -5), "negative"),
     "dimension": (lambda i: array_of(i, "cuts")["i"].__setitem__(slice(None), 3), "cut does not"),
     "random stream": (lambda i: [array_of(i, "state")[f"s{k}"].fill(0) for k in range(4)], "random stream"),
     "free list": (lambda i: array_of(i, "state")["free_leaf"].__setitem__(0, 10**6), "free records"),
@@ -125,7 +156,16 @@ FORGERIES = {
 
 
 # Prediction does not rely on these, so they are refused at the first change.
-LATE = {"late time", "no partition", "pending cut", "heap", "leaf's place in the queue", "box"}
+LATE = {
+    "late time",
+    "no partition",
+    "pending cut",
+    "heap",
+    "leaf's place in the queue",
+    "box",
+    "bound without box",
+    "count without box",
+}
 
 
 @pytest.mark.parametrize("name", FORGERIES)
@@ -199,6 +239,30 @@ def test_huge_labels_and_windows_are_accepted(tmp_path):
     assert np.abs(arrays.duals).max() < 1e-100 and np.abs(arrays.sums[:, :100]).max() > 1e-5
     forest.save(tmp_path / "m")
     assert same(bspforest.load(tmp_path / "m", check="fully"), forest)
+
+
+@pytest.mark.parametrize("forgery", ["not a number", "itself", "in use", "lost"])
+def test_forged_lists_of_free_boxes(tmp_path, forgery):
+    """Fails if the list of free boxes is followed unchecked: it may have no end, or end outside of the boxes."""
+    forest = make_forest("pairs", "exact", 0)
+    forest.forget(forest._forest.rows.held_ids()[:-15])
+    content = copy_content(forest)
+    write_content(content, tmp_path / "m", overwrite=True)
+    bspforest.load(tmp_path / "m", check="fully")
+    boxes, state, cuts = (array_of(content, name) for name in ("boxes", "state", "cuts"))
+    free = state["free_box"][0]
+    assert free >= 0
+    if forgery == "not a number":
+        boxes[free, 0, 0] = np.nan
+    elif forgery == "itself":
+        boxes[free, :2, 0] = free + 1, 0
+    elif forgery == "in use":
+        boxes[free, :2, 0] = cuts["box"].max() + 1, 0
+    else:
+        state["free_box"][0] = -1
+    write_content(content, tmp_path / "m", overwrite=True)
+    with pytest.raises(ModelFileError, match="neither in use nor free" if forgery == "lost" else "free records"):
+        bspforest.load(tmp_path / "m")
 
 
 CHANGES = {

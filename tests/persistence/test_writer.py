@@ -12,7 +12,7 @@ import threading
 import hostile
 import numpy as np
 import pytest
-from invariants import leaf_slots
+from invariants import leaf_slots, next_box
 from sklearn.exceptions import NotFittedError
 
 import bspforest
@@ -166,11 +166,17 @@ def wipe_naively(forest, m):
         for name, count in PER_TREE.items()
     ]
     cuts, boxes, leaves, values, _, links, sums = block
-    v, k = state["free_cut"], state["free_leaf"]
+    v, box, k = state["free_cut"], state["free_box"], state["free_leaf"]
     while v >= 0:
         following = cuts[v]["left"]
-        cuts[v], boxes[v], sums[v] = np.zeros((), CUT), 0.0, 0.0
+        cuts[v], sums[v] = np.zeros((), CUT), 0.0
+        cuts[v]["box"] = -1
         cuts[v]["left"] = v = following
+    while box >= 0:
+        link, following = boxes[box, :2, 0].copy(), next_box(boxes, box)
+        boxes[box] = 0.0
+        boxes[box, :2, 0] = link
+        box = following
     while k >= 0:
         leaves[k]["n_points"], leaves[k]["due"], values[k] = 0, -1, 0.0
         k = leaves[k]["last"]

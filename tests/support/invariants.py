@@ -11,7 +11,7 @@ def heights(arrays, m, v, Z):
     """Return the normal component of points at a cut: they lie right of it if this exceeds its offset."""
     cut = arrays.cuts[m, v]
     if arrays.family == ISOTROPIC:
-        return Z @ arrays.boxes[m, v, NORMAL].astype(float)
+        return Z @ arrays.boxes[m, cut["box"], NORMAL].astype(float)
     return cut["a"] * Z[:, cut["i"]] + cut["b"] * Z[:, cut["j"]]
 
 
@@ -25,7 +25,9 @@ def leaf_slots(arrays, m, k):
 
 
 def check_values(arrays, m, k, slots):
-    """Check that label statistics equal a recount."""
+    """Check that label statistics, which only mean values have, equal a recount."""
+    if not arrays.values.shape[2]:
+        return
     y, w = arrays.labels[slots].T
     if arrays.n_classes:
         expected = np.bincount(y.astype(int), w, minlength=arrays.n_classes)
@@ -35,13 +37,37 @@ def check_values(arrays, m, k, slots):
     np.testing.assert_allclose(arrays.values[m, k], expected, rtol=1e-9, atol=1e-9)
 
 
+def check_box(arrays, m, v, Z):
+    """Check that the box of a node is tight around its points ``Z``, or that it has none and few points."""
+    cut = arrays.cuts[m, v]
+    dims = [cut["i"], cut["j"]]
+    bounds = np.array([[cut["low_i"], cut["low_j"]], [cut["high_i"], cut["high_j"]]])
+    if cut["box"] >= 0:
+        low, high = arrays.boxes[m, cut["box"], :2]
+        np.testing.assert_array_equal(bounds, [low[dims], high[dims]])
+    else:
+        assert ~cut["box"] == len(Z) < arrays.box_from, "nodes without a box count their few points"
+        children = [] if cut["right"] == NOTHING else [ref for ref in (cut["left"], cut["right"]) if ref >= 0]
+        assert all(arrays.cuts[m, ref]["box"] < 0 for ref in children), "no box is below a node without one"
+        low, high = bounds
+        Z = Z[:, dims]
+    assert (low <= Z.min(axis=0)).all() and (high >= Z.max(axis=0)).all(), "boxes cover"
+    np.testing.assert_allclose(low, Z.min(axis=0), rtol=4e-7, err_msg="boxes are tight")
+    np.testing.assert_allclose(high, Z.max(axis=0), rtol=4e-7)
+
+
+def next_box(boxes, box):
+    """Return the free box after a free one."""
+    return int(boxes[box, 0, 0]) + 65_536 * int(boxes[box, 1, 0]) - 1
+
+
 def check_tree(forest, m):
     """Check tree m."""
     arrays = forest.trees.arrays
     cuts, least = arrays.cuts[m], arrays.min_split
     with np.errstate(all="ignore"):  # slots without a row may contain anything
         Z = np.clip((arrays.rows - arrays.scaling[0]) * arrays.scaling[1], -1e30, 1e30)
-    used_cuts, used_leaves, due = [], [], []
+    used_cuts, used_boxes, used_leaves, due = [], [], [], []
 
     def leaf(k):
         slots = leaf_slots(arrays, m, k)
@@ -78,12 +104,9 @@ def check_tree(forest, m):
             assert (heights(arrays, m, v, Z[right]) > cuts[v]["p"] - 1e-9).all()
             slots = left + right
             assert len(slots) >= least
-        low, high = arrays.boxes[m, v, :2]
-        assert (low <= Z[slots].min(axis=0)).all() and (high >= Z[slots].max(axis=0)).all(), "boxes cover"
-        np.testing.assert_allclose(low, Z[slots].min(axis=0), rtol=4e-7, err_msg="boxes are tight")
-        np.testing.assert_allclose(high, Z[slots].max(axis=0), rtol=4e-7)
-        i, j = cuts[v]["i"], cuts[v]["j"]
-        assert tuple(cuts[v][["low_i", "high_i", "low_j", "high_j"]]) == (low[i], high[i], low[j], high[j])
+        if cuts[v]["box"] >= 0:
+            used_boxes.append(cuts[v]["box"])
+        check_box(arrays, m, v, Z[slots])
         return slots
 
     root = arrays.state[m]["root"]
@@ -93,14 +116,15 @@ def check_tree(forest, m):
     times = arrays.queue[m, : len(due)]["time"]
     assert all(times[(k - 1) // 2] <= times[k] for k in range(1, len(due))), "the queue is a heap"
     # Each record is in use or in the free list, once.
-    for used, head, count, table, name in (
-        (used_cuts, "free_cut", "n_cuts", cuts, "left"),
-        (used_leaves, "free_leaf", "n_leaves", arrays.leaves[m], "last"),
+    for used, head, count, following in (
+        (used_cuts, "free_cut", "n_cuts", lambda v: cuts[v]["left"]),
+        (used_boxes, "free_box", "n_boxes", lambda box: next_box(arrays.boxes[m], box)),
+        (used_leaves, "free_leaf", "n_leaves", lambda k: arrays.leaves[m, k]["last"]),
     ):
         records, free = list(used), arrays.state[m][head]
         while free >= 0:
             records.append(free)
-            free = table[free][name]
+            free = following(free)
         assert sorted(records) == list(range(arrays.state[m][count]))
 
 

@@ -3,13 +3,17 @@
 A forest is a dozen arrays: the rows, held once, and for each tree its cuts, leaves and lists of points. Row ``m`` of an
 array of trees belongs to tree ``m``. Nodes are numbers:
 
-- ``ref >= 0`` is a *cut node*: record ``cuts[ref]`` with the box ``boxes[ref]`` around its points;
+- ``ref >= 0`` is a *cut node*: record ``cuts[ref]``, and the box ``boxes[cuts[ref].box]`` around its points if it has many;
 - ``ref < 0`` is a *small leaf*: record ``leaves[~ref]``, fewer than ``min_samples_split`` points, no box;
 - ``NOTHING`` is the root of a tree without points.
 
 A leaf of ``min_samples_split`` points or more has a *pending* cut, its next one, later than the budget. It is stored as the
 cut node that it may become: ``left`` is the leaf's reference, ``right`` is ``NOTHING``. Applying the cut means giving the
 record its two children.
+
+A node that gets `find_box_threshold` points gets a box, and so does a node put above one with a box. It keeps its box when points
+are forgotten. So a node without a box has fewer points than that, and no box below it: ``~box`` is their number, and all that a
+box tells can be read off the points.
 
 The points of a leaf form a ring through ``links``: ``leaves[k].last`` is the newest, ``links[last]`` the oldest. So a sliding
 window finds the point to forget at once.
@@ -52,13 +56,17 @@ def record(*fields: tuple[str, type]) -> np.dtype:
     return np.dtype((np.record, np.dtype(list(fields), align=True)))
 
 
+# The dimensions of a cut are numbers of 16 bits.
+MOST_FEATURES = 65_535
+
 # All that prediction reads of a node, in 64 bytes: one cache line. The cut is a*z[i] + b*z[j] = p in scaled coordinates; the
-# four bounds copy the box of the node in the two dimensions of its cut.
+# four bounds are those of the points of the node in the two dimensions of its cut, rounded as in a box.
 CUT = record(
     ("left", np.int32),
     ("right", np.int32),
-    ("i", np.int32),
-    ("j", np.int32),
+    ("i", np.uint16),
+    ("j", np.uint16),
+    ("box", np.int32),  # the box of the node, or ~n for a node of n points without a box
     ("a", np.float64),
     ("b", np.float64),
     ("p", np.float64),
@@ -90,6 +98,8 @@ STATE = record(
     ("n_leaves", np.int32),
     ("free_leaf", np.int32),
     ("n_due", np.int32),
+    ("n_boxes", np.int32),  # boxes ever used; the free ones among them form a list through themselves
+    ("free_box", np.int32),
 )
 
 
@@ -100,11 +110,12 @@ class ForestArrays(NamedTuple):
     min_split: int
     redraw: int
     n_classes: int  # 0 in regression
+    box_from: int  # nodes of at least so many points have a box
     state: np.ndarray  # (M,) STATE
     cuts: np.ndarray  # (M, .) CUT
     boxes: np.ndarray  # (M, ., 2, d) float32, low and high, rounded outwards; isotropic: a third row, the cut's normal
     leaves: np.ndarray  # (M, .) LEAF
-    values: np.ndarray  # (M, ., K) class weights, or weight, mean and sum of squares
+    values: np.ndarray  # (M, ., K) class weights, or weight, mean and sum of squares; K is 0 for joint values
     queue: np.ndarray  # (M, .) DUE
     links: np.ndarray  # (M, C) int32
     sums: np.ndarray  # (M, ., Q) sums of duals over the rows of each cut node; Q is 0 for mean values
@@ -122,6 +133,7 @@ class TreeArrays(NamedTuple):
     min_split: int
     redraw: int
     n_classes: int
+    box_from: int
     state: np.ndarray
     cuts: np.ndarray
     boxes: np.ndarray
@@ -146,6 +158,9 @@ STACK_SIZE = 40
 WAITING_ROWS = 8
 WAITING_TREES = 16
 PREDICTION_WALKS = 16
+
+# No value of ``box_from`` is larger.
+LARGEST_THRESHOLD = 32
 
 # Nodes remembered of the path of a waiting insertion.
 MAX_KNOWN_DEPTH = 40
@@ -199,7 +214,7 @@ class Scratch(NamedTuple):
     walks: np.ndarray  # (WAITING_TREES,) WALK
     paths: np.ndarray  # (WAITING_TREES, MAX_KNOWN_DEPTH) int32, the first nodes on the path of each insertion
     path: np.ndarray  # (.,) nodes from the root; no path is longer than the number of cuts
-    stack: np.ndarray  # (.,) nodes still to be searched
+    stack: np.ndarray  # (.,) nodes still to be searched; for one without a box, its points, then nodes
 
 
 def align(forest: ForestArrays) -> ForestArrays:
@@ -250,7 +265,7 @@ def make_scratch(n_rows: int, n_features: int, n_cuts: int) -> Scratch:
         walks=empty((WAITING_TREES,), WALK),
         paths=empty((WAITING_TREES, MAX_KNOWN_DEPTH), np.int32),
         path=empty((n_cuts + 2,), np.int64),
-        stack=empty((n_cuts + 2,), np.int64),
+        stack=empty((2 * LARGEST_THRESHOLD + n_cuts + 2,), np.int64),
     )
 
 
@@ -263,7 +278,15 @@ def empty_state(streams: np.ndarray) -> np.ndarray:
     state["root"] = NOTHING
     state["free_cut"] = -1
     state["free_leaf"] = -1
+    state["free_box"] = -1
     return state
+
+
+def find_box_threshold(family: int, n_features: int) -> int:
+    """Return how many points a node must have to get a box."""
+    if family == ISOTROPIC:
+        return 0
+    return min(8 + n_features // 8, 16)
 
 
 def allocate(
@@ -279,13 +302,16 @@ def allocate(
 ) -> ForestArrays:
     """Allocate a forest of empty trees that hold no rows, one tree per row of ``streams``."""
     n_trees = len(streams)
-    n_values = n_classes or 3
+    if n_features > MOST_FEATURES:
+        raise ValueError(f"there are {n_features:,} features; a forest can have at most {MOST_FEATURES:,}")
+    n_values = 0 if n_columns else n_classes or 3
     n_bounds = 3 if family == ISOTROPIC else 2
     return ForestArrays(
         family=family,
         min_split=min_split,
         redraw=int(redraw),
         n_classes=n_classes,
+        box_from=find_box_threshold(family, n_features),
         state=empty_state(streams),
         cuts=empty((n_trees, 1), CUT),
         boxes=empty((n_trees, 1, n_bounds, n_features), np.float32),
@@ -312,7 +338,7 @@ def example_forest() -> ForestArrays:
 def example_tree() -> TreeArrays:
     """Return a tree, for the types of its arrays."""
     forest = example_forest()
-    own: dict[str, Any] = {name: getattr(forest, name)[0] for name in ForestArrays._fields[5:12]}
+    own: dict[str, Any] = {name: getattr(forest, name)[0] for name in ForestArrays._fields[6:13]}
     return TreeArrays(*forest)._replace(state=forest.state[:1], **own)
 
 
@@ -356,11 +382,16 @@ def example_read_scratch() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def resize_cuts(forest: ForestArrays, capacity: int) -> Iterator[ForestArrays]:
     """Make room for ``capacity`` cut nodes in each tree.
 
-    This, `resize_leaves`, `resize_held` and `shrink_nodes` yield the forest after each array: the old array is no longer
-    valid, even if there is not enough memory for the next one. Kernels look only at the sizes of cuts and leaves, which grow
-    last and shrink first.
+    This, `resize_boxes`, `resize_leaves`, `resize_held` and `shrink_nodes` yield the forest after each array: the old array is no
+    longer valid, even if there is not enough memory for the next one. Kernels look only at the sizes of cuts, boxes and leaves,
+    which grow last and shrink first.
     """
-    return _resize(forest, sums=capacity, boxes=capacity, cuts=capacity)
+    return _resize(forest, sums=capacity, cuts=capacity)
+
+
+def resize_boxes(forest: ForestArrays, capacity: int) -> Iterator[ForestArrays]:
+    """Make room for ``capacity`` boxes in each tree."""
+    return _resize(forest, boxes=capacity)
 
 
 def resize_leaves(forest: ForestArrays, capacity: int) -> Iterator[ForestArrays]:
@@ -369,7 +400,7 @@ def resize_leaves(forest: ForestArrays, capacity: int) -> Iterator[ForestArrays]
 
 
 def reserve_nodes(forest: ForestArrays, capacity: int) -> ForestArrays:
-    """Return the forest with room for ``capacity`` cuts and leaves in each tree, and none in it."""
+    """Return the forest with room for ``capacity`` cuts, boxes and leaves in each tree, and none in it."""
     names = ("cuts", "boxes", "sums", "leaves", "values")
     arrays = {name: getattr(forest, name) for name in names}
     changed: dict[str, Any] = {
@@ -378,11 +409,11 @@ def reserve_nodes(forest: ForestArrays, capacity: int) -> ForestArrays:
     return forest._replace(**changed)
 
 
-def shrink_nodes(forest: ForestArrays, n_cuts: int, n_leaves: int, kept: int) -> Iterator[ForestArrays]:
-    """Reduce the room for cuts and leaves in each tree, in place; only the first ``kept`` trees are kept."""
+def shrink_nodes(forest: ForestArrays, n_cuts: int, n_boxes: int, n_leaves: int, kept: int) -> Iterator[ForestArrays]:
+    """Reduce the room for cuts, boxes and leaves in each tree, in place; only the first ``kept`` trees are kept."""
     for name, capacity in (
         ("cuts", n_cuts),
-        ("boxes", n_cuts),
+        ("boxes", n_boxes),
         ("sums", n_cuts),
         ("leaves", n_leaves),
         ("values", n_leaves),

@@ -103,12 +103,16 @@ class TreeEnsemble:
             self._adopt(layout.resize_held(self.arrays, max(n_slots, self._enlarge(room) if spare else 0)))
 
     def reserve(self, n: int) -> None:
-        """Make room for n more cuts and leaves in each tree."""
+        """Make room for n more cuts, boxes and leaves in each tree. A row adds at most one of each."""
         arrays = self.arrays
         need = find_largest(arrays.state["n_cuts"]) + n
         room = arrays.cuts.shape[1]
         if need > room:
             self._adopt(layout.resize_cuts(self.arrays, max(need, self._enlarge(room))))
+        need = find_largest(arrays.state["n_boxes"]) + n
+        room = arrays.boxes.shape[1]
+        if need > room:
+            self._adopt(layout.resize_boxes(self.arrays, max(need, self._enlarge(room))))
         need = find_largest(arrays.state["n_leaves"]) + n
         room = arrays.leaves.shape[1]
         if need > room:
@@ -213,6 +217,7 @@ class TreeEnsemble:
             todo = self._build_some(todo, slots, budget, scratches, progress)
             if todo:  # they lacked room
                 self._adopt(layout.resize_cuts(self.arrays, int(1.2 * self.arrays.cuts.shape[1]) + 64))
+                self._adopt(layout.resize_boxes(self.arrays, int(1.2 * self.arrays.boxes.shape[1]) + 64))
                 self._adopt(layout.resize_leaves(self.arrays, int(1.2 * self.arrays.leaves.shape[1]) + 64))
 
     def _build_some(
@@ -259,12 +264,14 @@ class TreeEnsemble:
             self.arrays = layout.reserve_nodes(self.arrays, room)
         progress.advance(n * k // self.n_trees)
         slack = 1.02 if n > 10_000 else 1.1
-        n_cuts, n_leaves = (int(slack * self.arrays.state[name][:k].max()) + 16 for name in ("n_cuts", "n_leaves"))
-        self._adopt(layout.shrink_nodes(self.arrays, n_cuts, n_leaves, kept=k))
+        n_cuts, n_boxes, n_leaves = (
+            int(slack * self.arrays.state[name][:k].max()) + 16 for name in ("n_cuts", "n_boxes", "n_leaves")
+        )
+        self._adopt(layout.shrink_nodes(self.arrays, n_cuts, n_boxes, n_leaves, kept=k))
         return list(range(k, self.n_trees))
 
     def _reserve_nodes(self, n: int) -> int:
-        """Reserve room for n cuts and leaves in each tree, or for as many as the system allows; return how many."""
+        """Reserve room for n cuts, boxes and leaves in each tree, or for as many as the system allows; return how many."""
         while True:
             try:
                 self.arrays = layout.reserve_nodes(self.arrays, n)
@@ -282,7 +289,12 @@ class TreeEnsemble:
         for held in (arrays.rows, arrays.labels, arrays.duals, arrays.residuals):
             held[free] = 0.0
         wipe_trees(arrays, 0, self.n_trees, free)
-        counts = {"n_cuts": ("cuts", "boxes", "sums"), "n_leaves": ("leaves", "values"), "n_due": ("queue",)}
+        counts = {
+            "n_cuts": ("cuts", "sums"),
+            "n_boxes": ("boxes",),
+            "n_leaves": ("leaves", "values"),
+            "n_due": ("queue",),
+        }
         for name, count in ((name, count) for count, names in counts.items() for name in names):
             for own, used in zip(getattr(arrays, name), arrays.state[count].tolist(), strict=True):
                 own[used:] = np.zeros(1, own.dtype)
@@ -295,10 +307,11 @@ class TreeEnsemble:
 
     def add_classes(self, n: int) -> None:
         """Allow n more classes, which no row has had so far."""
-        old = self.arrays.values
-        values = layout.empty((*old.shape[:2], self.n_classes + n), np.float64)
-        values[:, :, : self.n_classes] = old
-        values[:, :, self.n_classes :] = 0.0
+        values = old = self.arrays.values
+        if old.shape[2] > 0:  # else values are joint
+            values = layout.empty((*old.shape[:2], self.n_classes + n), np.float64)
+            values[:, :, : self.n_classes] = old
+            values[:, :, self.n_classes :] = 0.0
         self.arrays = self.arrays._replace(values=values, n_classes=self.n_classes + n)
 
     # ------------------------------------------------------------------------------------------------------------------

@@ -157,7 +157,7 @@ class OnlineForest:
         skip = max(0, len(X) - window) if window is not None else 0
         held = 0 if skip else self.n_held
         size = max(256, BLOCK // self.trees.n_trees)
-        if held == 0 and not self.config.redraw or self._is_large(len(X) - skip):
+        if (held == 0 and not self.config.redraw) or self._is_large(len(X) - skip):
             size = max(len(X), 1)
         starts = range(skip, len(X), size)
         budgets = self._budgets_of_blocks(held, [min(size, len(X) - start) for start in starts])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import ISOTROPIC, MEAN, NORMAL, NOTHING, PAIRS, WEIGHT, ForestArrays
+from .arrays import ISOTROPIC, LABEL, LABEL_WEIGHT, MEAN, NORMAL, NOTHING, PAIRS, WEIGHT, ForestArrays
 from .forest import OnlineForest
 from .locking import lock_of
 
@@ -16,6 +16,27 @@ from .locking import lock_of
 def _read_only(array: np.ndarray) -> np.ndarray:
     array.flags.writeable = False
     return array
+
+
+def _sum_labels(forest: OnlineForest, m: int, leaves: np.ndarray) -> np.ndarray:
+    """Return the class weights of some leaves of tree m or, in regression, their sums of weights and of weighted labels.
+
+    Joint values keep no label statistics: they are then counted from the rows.
+    """
+    arrays = forest.trees.arrays
+    values = arrays.values[m][leaves]
+    if values.shape[1]:
+        return (
+            values if arrays.n_classes else np.stack([values[:, WEIGHT], values[:, WEIGHT] * values[:, MEAN]], axis=1)
+        )
+    found = forest.trees.leaves_of_slots(m, leaves)
+    slots = np.flatnonzero(found >= 0)
+    found, y, w = found[slots], arrays.labels[slots, LABEL], arrays.labels[slots, LABEL_WEIGHT]
+    n = arrays.leaves.shape[1]
+    if not arrays.n_classes:
+        return np.stack([np.bincount(found, w, n), np.bincount(found, w * y, n)], axis=1)[leaves]
+    sums = np.bincount(found * arrays.n_classes + y.astype(np.int64), w, n * arrays.n_classes)
+    return sums.reshape(n, arrays.n_classes)[leaves]
 
 
 class TreeView:
@@ -64,9 +85,8 @@ class TreeView:
         self._set_cuts(arrays, m, held, is_cut)
         leaf = np.where(is_cut, 0, leaf)
         n_points = np.where(is_cut, 0, arrays.leaves[m]["n_points"][leaf])
-        values = np.where(is_cut[:, None], 0.0, arrays.values[m][leaf])
-        if not arrays.n_classes:
-            values = np.stack([values[:, WEIGHT], values[:, WEIGHT] * values[:, MEAN]], axis=1)
+        values = np.zeros((len(nodes), arrays.n_classes or 2))
+        values[~is_cut] = _sum_labels(forest, m, leaf[~is_cut])
         for v in range(self.max_depth, 0, -1):  # level by level, upwards
             level = np.flatnonzero(depths == v)
             np.add.at(n_points, parents[level], n_points[level])
@@ -86,7 +106,8 @@ class TreeView:
         d = len(shift)
         if arrays.family == ISOTROPIC:
             dims = np.tile(np.arange(d), (len(held), 1))
-            normal = np.where(is_cut[:, None], arrays.boxes[m][held, NORMAL], 0.0).astype(np.float64)
+            box = np.where(is_cut, cuts["box"], 0)  # a leaf may have none
+            normal = arrays.boxes[m][box, NORMAL].astype(np.float64)
         elif arrays.family == PAIRS and d > 1:
             dims = np.stack([cuts["i"], cuts["j"]], axis=1).astype(np.int64)
             normal = np.stack([cuts["a"], cuts["b"]], axis=1)
@@ -94,6 +115,7 @@ class TreeView:
             dims = cuts["i"].astype(np.int64)[:, None]
             normal = cuts["a"][:, None]
         dims[~is_cut] = 0
+        normal = np.where(is_cut[:, None], normal, 0.0)
         normal = normal * scale[dims]
         offset = cuts["p"] + np.sum(normal * shift[dims], axis=1)
         dims[~is_cut] = -1

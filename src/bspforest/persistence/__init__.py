@@ -5,7 +5,8 @@ table with one checksum per block, and the blocks. The first blocks hold what al
 one block per tree with the used part of each of its arrays (`writer.PER_TREE`). Files are written next to their final path
 and renamed; `bspforest.persistence.file_lock` keeps writers apart.
 
-Format 2 added joint values: duals, residuals and sums of duals, all empty for mean values. Files of format 1 load as mean values.
+Format 2 added joint values: duals, residuals and sums of duals, all empty for mean values. Files of format 1 load as mean values;
+there every cut node had a box, and keeps it.
 
 Kernels do not check bounds, so `load` must reject every file that could make them read or write where they must not. See
 `bspforest.persistence.validation` for what is checked when.

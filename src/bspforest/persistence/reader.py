@@ -25,6 +25,7 @@ from .atomic_file import (
     read_ahead,
     read_all,
 )
+from .format1 import STATE_1, convert_state, convert_tree, upgrade_layout
 from .header import LARGEST_HEADER, ModelFileError, check_int, expect, get_entry, make_estimator, parse, upgrade
 from .validation import FullCheck, TreeChecker, check_finite
 from .writer import BY_SLOT, COMMON, FORMAT, MAGIC, PER_TREE, PREAMBLE, check_byte_order
@@ -155,6 +156,7 @@ def read_front(fd: int) -> Front:
     get_entry(header, "extra", (dict, type(None)))
     if number == 1:
         upgrade(header)
+        upgrade_layout(header)
     return Front(number, header, n_blocks, table_at, table_sum, size)
 
 
@@ -179,7 +181,7 @@ class Reader:
         n_blocks = self.front.n_blocks
         expect(n_blocks == len(self.common) + n_trees, f"there are {n_blocks} blocks for {n_trees} trees")
         wanted: dict[str, tuple[tuple[int, ...], Any]] = {
-            "state": ((n_trees,), layout.STATE),
+            "state": ((n_trees,), STATE_1 if self.front.format == 1 else layout.STATE),
             "ids": ((n_ids,), np.int32),
             "free": ((n_free,), np.int32),
             "rows": ((n_slots, d), np.float64),
@@ -196,6 +198,8 @@ class Reader:
         common = {name: layout.empty(*wanted[name]) for name in COMMON}
         for k, name in enumerate(self.common):
             self._read_common(k, common[name])
+        if self.front.format == 1:
+            common["state"] = convert_state(common["state"])
         forest = estimator._forest
         self._set_table(forest, common["ids"], common["free"], n_slots)
         self._set_scaling(forest, common["range"])
@@ -245,7 +249,10 @@ class Reader:
     def _allocate(self, forest: OnlineForest, common: dict[str, np.ndarray], n_slots: int) -> layout.ForestArrays:
         """Allocate arrays for the trees, to be filled."""
         state, old = common["state"], forest.trees.arrays
-        expect(min(state[key].min() for key in ("n_cuts", "n_leaves", "n_due")) >= 0, "a tree has a negative size")
+        expect(
+            min(state[key].min() for key in ("n_cuts", "n_boxes", "n_leaves", "n_due")) >= 0,
+            "a tree has a negative size",
+        )
         n_trees = len(state)
         room = max(n_slots, 1)
         least = {"queue": room // old.min_split + 1, "links": room}
@@ -278,6 +285,8 @@ class Reader:
                     read_ahead(self.fd, starts[m + 1], starts[m + 2] - starts[m + 1])
                 intact = checksum(*parts) == self.checksums[len(self.common) + m]
                 expect(intact, f"tree {m} is damaged: its checksum is wrong")
+                if self.front.format == 1:
+                    convert_tree(arrays, m)
                 if checker and scratch:
                     checker.check(m, scratch, fully=fully)
 
@@ -285,10 +294,7 @@ class Reader:
         run_parts(read, forest.trees.n_trees, n_threads if READS_IN_THREADS else 1, self.front.size)
 
     def _read_tree(self, arrays: layout.ForestArrays, m: int, n_slots: int, offset: int) -> list[np.ndarray]:
-        """Read the block of tree ``m`` into the arrays; return what was read, for its checksum.
-
-        This is where the arrays of a tree of an older format become those of today.
-        """
+        """Read the block of tree ``m`` into the arrays; return what was read, for its checksum."""
         parts = []
         for name, key in self.per_tree.items():
             part = getattr(arrays, name)[m, : n_slots if key is None else arrays.state[m][key]]

@@ -63,19 +63,16 @@ class TreeChecker:
     def make_scratch(self) -> CheckScratch:
         """Allocate scratch space for one thread."""
         trees = self._forest.trees
-        n_cuts, n_leaves, n_values = (
-            trees.arrays.cuts.shape[1],
-            trees.arrays.leaves.shape[1],
-            trees.arrays.values.shape[2],
-        )
-        return make_checks(len(self._held), n_cuts, n_leaves, trees.n_features, n_values)
+        n_cuts, n_boxes, n_leaves = (getattr(trees.arrays, name).shape[1] for name in ("cuts", "boxes", "leaves"))
+        n_values = trees.arrays.values.shape[2]
+        return make_checks(len(self._held), n_cuts, n_boxes, n_leaves, trees.n_features, n_values)
 
     def count_threads(self, *, fully: bool) -> int:
         """Return how many threads to use: one per core, unless their scratch space would be larger than the forest."""
         if not fully:
             return joblib.cpu_count()
         arrays = self._forest.trees.arrays
-        scratch = arrays.rows.nbytes + 2 * arrays.boxes[0].nbytes
+        scratch = arrays.rows.nbytes + 16 * arrays.cuts.shape[1] * self._forest.trees.n_features
         return max(1, min(joblib.cpu_count(), self._forest.trees.nbytes // scratch))
 
     def check(self, m: int, scratch: CheckScratch, *, fully: bool) -> None:

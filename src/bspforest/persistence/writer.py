@@ -40,7 +40,7 @@ BY_SLOT = ("rows", "labels", "duals", "residuals")
 # The arrays in the block of a tree, each with the count in its state that says how much of it is used; links have n_slots.
 PER_TREE = {
     "cuts": "n_cuts",
-    "boxes": "n_cuts",
+    "boxes": "n_boxes",
     "leaves": "n_leaves",
     "values": "n_leaves",
     "queue": "n_due",
@@ -140,7 +140,7 @@ class ForestBlocks(Sequence[list[np.ndarray]]):
         if k < len(COMMON):
             return COMMON[k] in BY_SLOT and len(self.free) > 0
         state = self._arrays.state[k - len(COMMON)]
-        return len(self.free) > 0 or state["free_cut"] >= 0 or state["free_leaf"] >= 0
+        return len(self.free) > 0 or any(state[name] >= 0 for name in ("free_cut", "free_box", "free_leaf"))
 
 
 def save(

@@ -121,7 +121,11 @@ class JointValues(Values):
         self._changed()
         self.in_order = in_order
         self.is_solved, self.is_rebuilt = False, True
-        self._revise(forest, interrupts)
+        try:
+            self._revise(forest, interrupts)
+        except BaseException:
+            self.is_stale = self.choice is not None  # the duals are those of other trees
+            raise
 
     def inserted(self, forest: OnlineForest, slots: np.ndarray, interrupts: Interrupts) -> None:
         """Give new rows duals, or solve for all, if there are many since the last solve."""
@@ -132,9 +136,8 @@ class JointValues(Values):
             or self.learned_since_solve >= GROWTH * self.held_at_solve
             or forest.n_held >= 2 * self.held_at_tuning
         )
-        if not due or len(slots) == 1:
-            if self.choice is not None:
-                self._learn_rows(forest, slots)
+        if (not due or len(slots) == 1) and self.choice is not None:
+            self._learn_rows(forest, slots)
         if due:
             self.is_solved = False
             self._revise(forest, interrupts)
@@ -253,9 +256,9 @@ class JointValues(Values):
             matrix = KernelMatrix(forest.trees, len(slots), choice.bandwidth)
         mean, centred, diagonal = prepare(y, w, choice.ridge)
         duals = solve(matrix, centred, diagonal, start=start, poll=interrupts.poll)
+        totals = empty_totals(forest.trees)  # before anything is changed: there may be no memory for it
         forest.trees.arrays.duals[: len(y)] = duals
         self.mean, self.choice, self.unit = mean, choice, unit
-        totals = empty_totals(forest.trees)
         matrix.add_up(totals, set_sums=True)
         self._totals = totals
         self.held_at_solve = len(slots)

@@ -8,7 +8,15 @@ from copy import copy
 import numpy as np
 
 from ..engine.ensemble import TreeEnsemble
-from ..engine.kernels.intervals import LANES, add_inverse, add_products, find_parents, order_trees, prepare_inverse, set_node_sums
+from ..engine.kernels.intervals import (
+    LANES,
+    add_inverse,
+    add_products,
+    find_parents,
+    order_trees,
+    prepare_inverse,
+    set_node_sums,
+)
 from ..engine.parallel import run_parts
 
 # Trees are summed in blocks of this many, and blocks in order: the result does not depend on the number of threads.
@@ -20,6 +28,9 @@ TOLERANCE = 0.01
 
 # Trees whose own kernels are inverted to precondition.
 PRECONDITIONING_TREES = 4
+
+# Rows that coincide have a matrix of ones, which cannot be inverted where the ridge over their weights is much smaller than this.
+LEAST_DIAGONAL = 1e-6
 
 # Products after which a solution is taken as it is.
 MOST_PRODUCTS = 200
@@ -144,7 +155,10 @@ class TreeInverse:
         find_parents(matrix.starts, matrix.ends, matrix.counts, n, self._parents, self._hosts)
         self._inverses, self._shares = np.empty(self._slots.shape), np.empty(self._weights.shape)
         links = self._parents, self._hosts
-        prepare_inverse(self._slots, matrix.own[:n], self._weights, self._counts, *links, diagonal, self._inverses, self._shares)
+        diagonal = np.maximum(diagonal, LEAST_DIAGONAL)
+        prepare_inverse(
+            self._slots, matrix.own[:n], self._weights, self._counts, *links, diagonal, self._inverses, self._shares
+        )
 
     def __call__(self, b: np.ndarray) -> np.ndarray:
         out = np.zeros_like(b)

@@ -293,4 +293,6 @@ def pick_ridge(errors: np.ndarray) -> int:
         allowed = gaps.std(axis=1) / np.sqrt(errors.shape[1])
     good = np.isfinite(errors).all(axis=1)
     good[good] = gaps[good].mean(axis=1) <= allowed[good]
-    return int(np.flatnonzero(good)[-1]) if good.any() else len(errors) - 1  # none is finite for weights near the largest
+    return (
+        int(np.flatnonzero(good)[-1]) if good.any() else len(errors) - 1
+    )  # none is finite for weights near the largest

@@ -9,6 +9,7 @@ from .boxes import bound_rows, round_down, round_up
 from .build import draw_split
 from .jit import always_inline, entry_point, inline_source, kernel
 from .labels import recount_labels, remove_label
+from .node_boxes import bound_points, has_box, join_children, search_beyond, set_box
 from .nodes import (
     attach,
     free_cut,
@@ -19,13 +20,10 @@ from .nodes import (
     get_side,
     goes_right,
     is_pending,
-    join_children,
     join_rings,
     load_points,
     remove_point,
     scale_held_row,
-    search_beyond,
-    set_box,
     set_cut,
     subtract_dual,
     view_tree,
@@ -35,8 +33,17 @@ from .pending import schedule, unschedule
 
 @always_inline
 def touches(tree, v, z):
-    """Return whether ``z`` touches the box of node ``v``, so that the box may shrink without it."""
-    own = tree.boxes[v]
+    """Return whether ``z`` touches the box of node ``v``, or the bounds in its record, so that they may shrink without it."""
+    node = tree.cuts[v]
+    if node.box < 0:
+        x, y = z[node.i], z[node.j]
+        return (
+            round_down(x) <= node.low_i
+            or round_up(x) >= node.high_i
+            or round_down(y) <= node.low_j
+            or round_up(y) >= node.high_j
+        )
+    own = tree.boxes[node.box]
     for k in range(z.shape[0]):
         if round_down(z[k]) <= own[LOW, k] or round_up(z[k]) >= own[HIGH, k]:
             return True
@@ -55,12 +62,19 @@ def is_held_at(tree, slot, z, held):
 
 @inline_source
 def shrink_boxes(tree, scratch, depth, z):
-    """Tighten the boxes along ``scratch.path[:depth]``, upwards, now that ``z`` is gone."""
+    """Tighten the boxes along ``scratch.path[:depth]``, upwards, now that ``z`` is gone; nodes without a box count one less."""
     for step in range(depth - 1, -1, -1):
         v = scratch.path[step]
-        if not touches(tree, v, z):
+        boxed = has_box(tree, v)
+        if not boxed:
+            tree.cuts[v].box += 1
+        if touches(tree, v, z):
+            if boxed:
+                join_children(tree, scratch, v)
+            else:
+                bound_points(tree, scratch, v, v)
+        elif boxed:
             return
-        join_children(tree, v, scratch.points[TESTED])
 
 
 @inline_source
@@ -69,8 +83,10 @@ def shrink_pending(tree, scratch, v, z):
     k = get_leaf(tree, v)
     n = np.int64(tree.leaves[k].n_points)
     cut = tree.cuts[v]
+    if cut.box < 0:
+        cut.box += 1
     finite = tree.leaves[k].due >= 0
-    was_alone = finite and not search_beyond(tree, scratch, ~k, cut, get_normal(tree, v), goes_right(tree, v, z))
+    was_alone = finite and not search_beyond(tree, scratch, ~k, cut, get_normal(tree, v), goes_right(tree, v, z), z)
     # Where many points coincide, the newest is where the removed one was, and the box stays. (Forgetting 8,000 of them one
     # by one took 3 s without this test.)
     if not was_alone and (not touches(tree, v, z) or is_held_at(tree, tree.leaves[k].last, z, scratch.points[TESTED])):

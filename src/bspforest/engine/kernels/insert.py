@@ -20,22 +20,31 @@ from .cuts import (
     lies_right,
 )
 from .jit import INTEGER, always_inline, called_by_address, inline_source, kernel
+from .node_boxes import (
+    add_points,
+    bound_points,
+    clear_box,
+    copy_bounds,
+    copy_box,
+    extend_bounds,
+    extend_box,
+    has_box,
+    has_point_beyond,
+    join_points,
+)
 from .nodes import (
     allocate_cut,
     allocate_leaf,
     append_point,
+    assign_box,
     attach,
-    copy_bounds,
-    copy_box,
     copy_sums,
-    extend_box,
     free_cut,
     free_leaf,
     get_child,
     get_leaf,
     get_side,
     goes_right,
-    has_point_beyond,
     has_room,
     is_pending,
     load_points,
@@ -71,13 +80,23 @@ def add_small_leaf(tree, slot):
 
 
 @always_inline
-def add_cut_above(tree, scratch, v, low, high, t):
-    """Return a new cut node for the cut in ``scratch.cut``, with the box of node ``v`` and of ``low`` to ``high``."""
+def add_cut_above(tree, scratch, v, n, low, high, t):
+    """Return a new cut node for the cut in ``scratch.cut``, with the points of node ``v`` and n in the box ``low`` to ``high``."""
     w = allocate_cut(tree)
-    require(w >= 0)
+    boxed = has_box(tree, v)
+    n = np.int64(tree.box_from) if boxed else ~np.int64(tree.cuts[v].box) + n
+    require(w >= 0 and assign_box(tree, w, n))
     set_cut(tree, w, scratch.cut[0], scratch.normal, t)
-    copy_box(tree, w, v)
     copy_sums(tree, w, v)
+    if not has_box(tree, w):
+        bound_points(tree, scratch, w, v)
+        extend_bounds(tree.cuts[w], low, high)
+        return w
+    if boxed:
+        copy_box(tree, w, v)
+    else:
+        clear_box(tree.boxes[tree.cuts[w].box])
+        join_points(tree, scratch, v, tree.boxes[tree.cuts[w].box])
     extend_box(tree.cuts, tree.boxes, w, low, high)
     copy_bounds(tree.cuts, tree.boxes, w)
     return w
@@ -87,7 +106,10 @@ def add_cut_above(tree, scratch, v, low, high, t):
 def bring_forward(tree, scratch, v, k, t):
     """Replace the pending cut ``v`` of leaf ``k`` by the earlier one in ``scratch.cut``."""
     set_cut(tree, v, scratch.cut[0], scratch.normal, t)
-    copy_bounds(tree.cuts, tree.boxes, v)
+    if has_box(tree, v):
+        copy_bounds(tree.cuts, tree.boxes, v)
+    else:
+        bound_points(tree, scratch, v, v)
     schedule(tree, t, v, k)
 
 
@@ -116,7 +138,7 @@ def find_separation(tree, scratch, depth, z, r, t0, t_end):
             continue
         while tree.cuts[scratch.path[at]].time <= t:
             at += 1
-        if not has_point_beyond(tree, scratch, scratch.path[at], cut, scratch.normal, right):
+        if not has_point_beyond(tree, scratch, scratch.path[at], cut, scratch.normal, right, z):
             return t, at, right
     return math.inf, -1, False
 
@@ -181,9 +203,9 @@ def insert_point(tree, scratch, depth, slot, z, parent, side, t0, budget):
     t, at, right = find_separation(tree, scratch, depth, z, r, t0, t_end)
     if at < 0:  # the point belongs to the leaf
         if n < tree.min_split or (pending and not tree.redraw):
-            append_point(tree, k, slot)
             if pending:
-                extend_box(tree.cuts, tree.boxes, ref, z, z)
+                add_points(tree, scratch, ref, 1, z, z)
+            append_point(tree, k, slot)
         else:  # the leaf can now be cut, or its cut is redrawn
             if depth > 0:
                 parent = path[depth - 1]
@@ -191,13 +213,13 @@ def insert_point(tree, scratch, depth, slot, z, parent, side, t0, budget):
             rebuild_leaf(tree, scratch, ref, slot, z, parent, side, t_leaf, budget)
         at = depth
     elif at == depth and t > budget:  # the leaf stays whole, with an earlier pending cut
+        add_points(tree, scratch, ref, 1, z, z)
         append_point(tree, k, slot)
-        extend_box(tree.cuts, tree.boxes, ref, z, z)
         bring_forward(tree, scratch, ref, k, t)
     else:
         v = path[at]
         leaf = ~add_small_leaf(tree, slot)
-        w = add_cut_above(tree, scratch, v, z, z, t)
+        w = add_cut_above(tree, scratch, v, 1, z, z, t)
         tree.cuts[w].left = v if right else leaf
         tree.cuts[w].right = leaf if right else v
         if at > 0:
@@ -205,7 +227,7 @@ def insert_point(tree, scratch, depth, slot, z, parent, side, t0, budget):
             side = get_side(tree, parent, v)
         attach(tree, parent, side, w)
     for step in range(at - 1, -1, -1):  # upwards, until a box covers the point
-        if not extend_box(tree.cuts, tree.boxes, path[step], z, z):
+        if not add_points(tree, scratch, path[step], 1, z, z):
             break
     return 0
 

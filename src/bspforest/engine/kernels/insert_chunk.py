@@ -19,7 +19,7 @@ from ..arrays import (
     RIGHT,
     WAITING_ROWS,
 )
-from .boxes import NO, YES, ask_box, bound_rows
+from .boxes import NO, YES, bound_rows
 from .build import build, copy_to_box, push_sides, push_task
 from .cuts import (
     MAX_CANDIDATES,
@@ -29,31 +29,21 @@ from .cuts import (
 )
 from .insert import add_cut_above, bring_forward, enqueue, insert_waiting, unload_leaf
 from .jit import always_inline, inline_source
+from .node_boxes import add_points, ask_node, extend_to_node, search_beyond
 from .nodes import (
     append_point,
     attach,
-    extend_box,
     get_child,
     get_leaf,
     get_normal,
     is_pending,
     require,
-    search_beyond,
 )
 from .partition import partition_rows
 from .rng import draw_exponential
 
 # Sets of up to this many rows of a chunk are inserted one by one.
 ONE_BY_ONE_UP_TO = 8
-
-
-@always_inline
-def extend_to_node(tree, v, box):
-    """Make ``box`` cover the box of node ``v``."""
-    own = tree.boxes[v]
-    for k in range(own.shape[1]):
-        box[LOW, k] = min(box[LOW, k], np.float64(own[LOW, k]))
-        box[HIGH, k] = max(box[HIGH, k], np.float64(own[HIGH, k]))
 
 
 @always_inline
@@ -85,7 +75,7 @@ def find_chunk_separation(tree, scratch, chunk, start, end, v, t0):
     cut = scratch.cut[0]
     box = scratch.box
     copy_to_box(chunk.box, box)
-    extend_to_node(tree, v, box)
+    extend_to_node(tree, scratch, v, box)
     rate = compute_candidate_rate(tree.family, box)
     t = t0
     t_end = tree.cuts[v].time
@@ -102,10 +92,10 @@ def find_chunk_separation(tree, scratch, chunk, start, end, v, t0):
         # which are many and far apart in memory.
         for side in range(2):
             right = side == 1
-            answer = ask_box(tree.family, tree.boxes[v], cut, scratch.normal, right)
+            answer = ask_node(tree, v, cut, scratch.normal, right)
             if answer == YES or not has_row_beyond(tree.family, chunk, start, end, cut, scratch.normal, right):
                 continue
-            if answer == NO or not search_beyond(tree, scratch, v, cut, scratch.normal, right):
+            if answer == NO or not search_beyond(tree, scratch, v, cut, scratch.normal, right, chunk.rows[start]):
                 return True, t, not right
     return False, math.inf, False
 
@@ -158,7 +148,7 @@ def insert_chunk(forest, m, tree, scratch, chunk, n, budget):
         elif found and not (is_pending(tree, ref) and t > budget):
             top = insert_separated(tree, scratch, chunk, top, start, end, ref, right, parent, side, t, budget)
         else:
-            extend_box(tree.cuts, tree.boxes, ref, chunk.box[LOW], chunk.box[HIGH])
+            add_points(tree, scratch, ref, end - start, chunk.box[LOW], chunk.box[HIGH])
             if is_pending(tree, ref):
                 k = get_leaf(tree, ref)
                 for s in range(start, end):
@@ -176,7 +166,7 @@ def insert_separated(tree, scratch, chunk, top, start, end, v, right, parent, si
 
     Rows of the chunk on the side of ``v`` are put on the stack. Returns its new top.
     """
-    w = add_cut_above(tree, scratch, v, chunk.box[LOW], chunk.box[HIGH], t)
+    w = add_cut_above(tree, scratch, v, end - start, chunk.box[LOW], chunk.box[HIGH], t)
     attach(tree, w, RIGHT if right else LEFT, v)
     attach(tree, parent, side, w)
     middle = partition_rows(tree.family, tree.cuts[w], get_normal(tree, w), chunk, start, end)

@@ -61,9 +61,21 @@ def comes_first(left, right):
 
 
 @entry_point(
-    lambda: (example_forest(), 0, 0, 0, 1.0, *example_order(), *example_nodes(), np.empty((1, 2), np.int64), np.empty(1))
+    lambda: (
+        example_forest(),
+        0,
+        0,
+        0,
+        1.0,
+        *example_order(),
+        *example_nodes(),
+        np.empty((1, 2), np.int64),
+        np.empty(1),
+    )
 )
-def order_trees(forest, offset, first, last, bandwidth, slots, own, starts, ends, weights, counts, leaves, nodes, stack, shares):
+def order_trees(
+    forest, offset, first, last, bandwidth, slots, own, starts, ends, weights, counts, leaves, nodes, stack, shares
+):
     """List the rows of trees in the order of a walk, and their nodes, parents first, as intervals of them.
 
     Rows ``first`` to ``last`` of the arrays are filled from the trees ``offset`` further. Interval k of tree m goes from ``starts[m, k]`` to ``ends[m, k]`` and has the weight ``weights[m, k]``; there are ``counts[m]``.
@@ -227,11 +239,27 @@ def add_product_lanes(tree, p, out, prefix, steps):
     )
 )
 def set_node_sums(
-    forest, slots, own, starts, ends, weights, counts, leaves, nodes, offset, first, last, set_sums, totals, prefix, steps
+    forest,
+    slots,
+    own,
+    starts,
+    ends,
+    weights,
+    counts,
+    leaves,
+    nodes,
+    offset,
+    first,
+    last,
+    set_sums,
+    totals,
+    prefix,
+    steps,
 ):
     """Fill ``totals`` with what trees predict in each leaf, and, if asked, their nodes with their sums of duals.
 
-    Rows ``first`` to ``last`` of the arrays are those of the trees ``offset`` further. ``prefix`` and ``steps`` are scratch space for one row more than there are.
+    Rows ``first`` to ``last`` of the arrays are those of the trees ``offset`` further. ``prefix`` and ``steps`` are scratch
+    space for one row more than there are.
     """
     for m in range(first, last):
         tree = view_tree(forest, offset + m)
@@ -255,7 +283,17 @@ def set_node_sums(
                 totals[offset + m, leaves[m, k], c] = total + own[m, k] * tree.duals[slots[m, k], c]
 
 
-@entry_point(lambda: (*example_order()[:4:2], *example_order()[3::2], 0, 0, 0, np.empty((1, 1, 2), np.int32), np.empty(1, np.int64)))
+@entry_point(
+    lambda: (
+        *example_order()[:4:2],
+        *example_order()[3::2],
+        0,
+        0,
+        0,
+        np.empty((1, 1, 2), np.int32),
+        np.empty(1, np.int64),
+    )
+)
 def find_hosts(slots, starts, ends, counts, first, last, least, hosts, stack):
     """Find the smallest node with at least ``least`` rows around each row of trees ``first`` to ``last``, or else the root.
 
@@ -282,7 +320,9 @@ def find_hosts(slots, starts, ends, counts, first, last, least, hosts, stack):
 # one term (Sherman and Morrison), from the leaves up; the second pass hands down what is to be subtracted.
 
 
-@entry_point(lambda: (*example_order()[2:4], np.empty(1, np.int64), 0, np.empty((1, 1), np.int32), np.empty((1, 1), np.int32)))
+@entry_point(
+    lambda: (*example_order()[2:4], np.empty(1, np.int64), 0, np.empty((1, 1), np.int32), np.empty((1, 1), np.int32))
+)
 def find_parents(starts, ends, counts, n_trees, parents, hosts):
     """Write the parent of each interval of the first trees, -1 for the first one, and the smallest interval around each row."""
     for m in range(n_trees):

@@ -14,7 +14,6 @@ from .jit import always_inline, entry_point, kernel, prefetch
 from .nodes import get_leaf, goes_right, is_pending, scale_held_row, scale_row, view_tree
 from .traverse import find_leaves, step_down
 
-
 # ---------------------------------------------------------------------------------------------------------------------
 # Predictions
 

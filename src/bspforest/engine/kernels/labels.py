@@ -1,4 +1,4 @@
-"""Label statistics of leaves: class weights, or weight, mean and sum of squares about the mean."""
+"""Label statistics of leaves: class weights, or weight, mean and sum of squares about the mean. Joint values have none."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ def add_label(tree, k, slot):
     y = tree.labels[slot, LABEL]
     w = tree.labels[slot, LABEL_WEIGHT]
     values = tree.values[k]
+    if values.shape[0] == 0:
+        return
     if tree.n_classes > 0:
         values[int(y)] += w
     elif w > 0.0:
@@ -34,6 +36,8 @@ def add_label(tree, k, slot):
 def count_labels(tree, k, about):
     """Count all labels of leaf ``k`` afresh. ``about`` is one of them: differences from it neither overflow nor cancel."""
     labels, links, values = tree.labels, tree.links, tree.values[k]
+    if values.shape[0] == 0:
+        return
     for c in range(values.shape[0]):
         values[c] = 0.0
     n = tree.leaves[k].n_points
@@ -73,6 +77,8 @@ def remove_label(tree, k, slot):
     y = tree.labels[slot, LABEL]
     w = tree.labels[slot, LABEL_WEIGHT]
     values = tree.values[k]
+    if values.shape[0] == 0:
+        return
     weight = values[int(y)] if tree.n_classes > 0 else values[WEIGHT]
     if tree.leaves[k].n_points <= RECOUNT_UP_TO or 2.0 * w >= weight:
         recount_labels(tree, k)

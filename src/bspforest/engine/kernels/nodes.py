@@ -1,4 +1,4 @@
-"""Nodes of a tree: their records, their boxes, and the rings of points in their leaves.
+"""Nodes of a tree: their records, their sums, and the rings of points in their leaves.
 
 In all kernels ``ref`` is a node as in `bspforest.engine.arrays`, ``v`` and ``w`` are cut nodes, ``k`` a leaf, ``z`` the
 scaled coordinates of a row, ``t`` a time. A tree is passed as `TreeArrays`.
@@ -6,14 +6,11 @@ scaled coordinates of a row, ``t`` a time. A tree is passed as `TreeArrays`.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from ..arrays import HIGH, ISOTROPIC, LOW, NORMAL, NOTHING, SCALE, SHIFT, TESTED, TreeArrays
-from .boxes import UNSURE, YES, ask_box, round_down, round_up
-from .cuts import is_right_at, lies_right
-from .jit import always_inline, inline_source, kernel, prefetch
+from ..arrays import HIGH, ISOTROPIC, LOW, NORMAL, NOTHING, SCALE, SHIFT, TreeArrays
+from .cuts import lies_right
+from .jit import always_inline, inline_source, kernel
 from .labels import add_label
 
 # Larger scaled coordinates are read as FARTHEST, smaller ones than NEAREST as 0: boxes then fit float32, squares float64.
@@ -35,6 +32,7 @@ def view_tree_with(forest, m, state):
         forest.min_split,
         forest.redraw,
         forest.n_classes,
+        forest.box_from,
         state,
         forest.cuts[m],
         forest.boxes[m],
@@ -78,18 +76,6 @@ def scale_held_row(tree, slot, z):
 
 
 @always_inline
-def held_row_lies_right(tree, slot, cut, normal, z):
-    """Return whether a held row lies right of a cut; ``z`` is scratch space. Scale only the coordinates the cut reads."""
-    if tree.family == ISOTROPIC:
-        scale_held_row(tree, slot, z)
-        return lies_right(tree.family, cut, normal, z)
-    i, j = cut.i, cut.j
-    x = scale_coordinate(tree.rows[slot, i], tree.scaling[SHIFT, i], tree.scaling[SCALE, i])
-    y = scale_coordinate(tree.rows[slot, j], tree.scaling[SHIFT, j], tree.scaling[SCALE, j])
-    return is_right_at(cut, x, y)
-
-
-@always_inline
 def goes_right(tree, v, z):
     """Return whether ``z`` lies right of the cut of node ``v``."""
     return lies_right(tree.family, tree.cuts[np.uint64(v)], get_normal(tree, v), z)
@@ -114,7 +100,7 @@ def get_leaf(tree, ref):
 @inline_source
 def get_normal(tree, v):
     """Return the normal of the cut of node ``v``. Without meaning, but there, unless cuts are isotropic."""
-    return tree.boxes[v, -1]
+    return tree.boxes[max(np.int64(tree.cuts[np.uint64(v)].box), 0), -1]
 
 
 @always_inline
@@ -144,9 +130,13 @@ def attach(tree, parent, side, ref):
 
 @always_inline
 def has_room(tree, n):
-    """Return whether there is room for n more cuts and leaves."""
+    """Return whether there is room for n more cuts, boxes and leaves."""
     state = tree.state[0]
-    return state.n_cuts + n <= tree.cuts.shape[0] and state.n_leaves + n <= tree.leaves.shape[0]
+    return (
+        state.n_cuts + n <= tree.cuts.shape[0]
+        and state.n_boxes + n <= tree.boxes.shape[0]
+        and state.n_leaves + n <= tree.leaves.shape[0]
+    )
 
 
 @always_inline
@@ -158,7 +148,7 @@ def require(has_room):
 
 @always_inline
 def allocate_cut(tree):
-    """Return a free cut record, or -1 if there is no room."""
+    """Return a free cut record, which has neither box nor points, or -1 if there is no room."""
     state = tree.state[0]
     v = np.int64(state.free_cut)
     if v >= 0:
@@ -173,9 +163,49 @@ def allocate_cut(tree):
 
 @always_inline
 def free_cut(tree, v):
-    """Put a cut record on the list of free ones."""
-    tree.cuts[v].left = tree.state[0].free_cut
+    """Put a cut record on the list of free ones, and its box, if it has one, on that of free boxes."""
+    node = tree.cuts[v]
+    if node.box >= 0:
+        set_next_box(tree.boxes, node.box, np.int64(tree.state[0].free_box))
+        tree.state[0].free_box = node.box
+    node.box = -1
+    node.left = tree.state[0].free_cut
     tree.state[0].free_cut = v
+
+
+@always_inline
+def get_next_box(boxes, box):
+    """Return the free box after a free one; -1 if it is the last.
+
+    The number is kept in the box itself, plus 1 and in two halves: integers of 16 bits are exact in float32.
+    """
+    return np.int64(boxes[box, LOW, 0]) + 65_536 * np.int64(boxes[box, HIGH, 0]) - 1
+
+
+@always_inline
+def set_next_box(boxes, box, following):
+    """Set the free box after a free one."""
+    boxes[box, LOW, 0] = (following + 1) % 65_536
+    boxes[box, HIGH, 0] = (following + 1) // 65_536
+
+
+@always_inline
+def assign_box(tree, v, n):
+    """Give cut node ``v`` a box if its n points are enough for one. Return False if there is no room."""
+    if n < tree.box_from:
+        tree.cuts[v].box = ~n
+        return True
+    state = tree.state[0]
+    box = np.int64(state.free_box)
+    if box >= 0:
+        state.free_box = get_next_box(tree.boxes, box)
+    else:
+        box = np.int64(state.n_boxes)
+        if box >= tree.boxes.shape[0]:
+            return False
+        state.n_boxes = box + 1
+    tree.cuts[v].box = box
+    return True
 
 
 @always_inline
@@ -208,7 +238,7 @@ def free_leaf(tree, k):
 
 @always_inline
 def set_cut(tree, v, cut, normal, time):
-    """Copy a cut to node ``v``."""
+    """Copy a cut to node ``v``. Isotropic cuts have a box."""
     node = tree.cuts[v]
     node.i = cut.i
     node.j = cut.j
@@ -218,48 +248,11 @@ def set_cut(tree, v, cut, normal, time):
     node.time = time
     if tree.family == ISOTROPIC:
         for k in range(normal.shape[0]):
-            tree.boxes[v, NORMAL, k] = normal[k]
+            tree.boxes[node.box, NORMAL, k] = normal[k]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Boxes
-
-
-@always_inline
-def copy_bounds(cuts, boxes, v):
-    """Copy the box of node ``v`` to its record, in the two dimensions of its cut."""
-    node = cuts[v]
-    own = boxes[v]
-    node.low_i = own[LOW, node.i]
-    node.high_i = own[HIGH, node.i]
-    node.low_j = own[LOW, node.j]
-    node.high_j = own[HIGH, node.j]
-
-
-@always_inline
-def set_box(tree, v, box):
-    """Copy a box to node ``v``, whose cut is set, rounding outwards."""
-    own = tree.boxes[v]
-    for k in range(own.shape[1]):
-        own[LOW, k] = round_down(box[LOW, k])
-        own[HIGH, k] = round_up(box[HIGH, k])
-    copy_bounds(tree.cuts, tree.boxes, v)
-
-
-@kernel
-def extend_box(cuts, boxes, v, low, high):
-    """Make the box of node ``v`` cover the box from ``low`` to ``high``. Return False if it did already."""
-    own = boxes[v]
-    inside = True
-    for k in range(own.shape[1]):
-        inside &= (own[LOW, k] <= round_down(low[k])) & (round_up(high[k]) <= own[HIGH, k])
-    if inside:
-        return False
-    for k in range(own.shape[1]):
-        own[LOW, k] = min(own[LOW, k], round_down(low[k]))
-        own[HIGH, k] = max(own[HIGH, k], round_up(high[k]))
-    copy_bounds(cuts, boxes, v)
-    return True
+# Sums of duals
 
 
 @always_inline
@@ -284,88 +277,6 @@ def subtract_dual(tree, v, slot):
     """Take the duals of a row out of the sums of node ``v``."""
     for c in range(tree.sums.shape[1]):
         tree.sums[v, c] -= tree.duals[slot, c]
-
-
-@always_inline
-def copy_box(tree, v, w):
-    """Copy the box of node ``w`` to node ``v``."""
-    for k in range(tree.boxes.shape[2]):
-        tree.boxes[v, LOW, k] = tree.boxes[w, LOW, k]
-        tree.boxes[v, HIGH, k] = tree.boxes[w, HIGH, k]
-
-
-@always_inline
-def join_children(tree, v, z):
-    """Set the box of node ``v`` to that of its two children; ``z`` is scratch space."""
-    own = tree.boxes[v]
-    for side in range(2):
-        ref = get_child(tree, v, side)
-        if side == 0 and ref >= 0:
-            copy_box(tree, v, ref)
-            continue
-        if side == 0:
-            for k in range(own.shape[1]):
-                own[LOW, k] = math.inf
-                own[HIGH, k] = -math.inf
-        if ref >= 0:
-            box = tree.boxes[ref]
-            for k in range(own.shape[1]):
-                own[LOW, k] = min(own[LOW, k], box[LOW, k])
-                own[HIGH, k] = max(own[HIGH, k], box[HIGH, k])
-            continue
-        slot = tree.leaves[~ref].last
-        for _ in range(tree.leaves[~ref].n_points):
-            scale_held_row(tree, slot, z)
-            for k in range(own.shape[1]):
-                own[LOW, k] = min(own[LOW, k], round_down(z[k]))
-                own[HIGH, k] = max(own[HIGH, k], round_up(z[k]))
-            slot = tree.links[slot]
-    copy_bounds(tree.cuts, tree.boxes, v)
-
-
-@always_inline
-def has_point_beyond(tree, scratch, v, cut, normal, right):
-    """Return whether cut node ``v`` has a point on one side of a cut. Its box mostly tells (docs/design.md, section 3)."""
-    answer = ask_box(tree.family, tree.boxes[v], cut, normal, right)
-    return search_beyond(tree, scratch, v, cut, normal, right) if answer == UNSURE else answer == YES
-
-
-@kernel
-def search_beyond(tree, scratch, ref, cut, normal, right):
-    """Return what `has_point_beyond` does, for a small leaf or a node whose box is unsure.
-
-    Ask the boxes of both children, then of their children, then the points. A child is prefetched while its box is tested,
-    which makes learning row by row 1.05 times as fast.
-    """
-    stack = scratch.stack
-    stack[0] = ref
-    top = 0
-    z = scratch.points[TESTED]
-    while top >= 0:
-        v = stack[top]
-        top -= 1
-        if v >= 0:
-            if tree.cuts[v].right != NOTHING:
-                for side in range(2):
-                    w = np.int64(tree.cuts[v].right if side == 1 else tree.cuts[v].left)
-                    if w >= 0:
-                        prefetch(tree.cuts, w)
-                    else:
-                        prefetch(tree.leaves, ~w)
-                    answer = ask_box(tree.family, tree.boxes[w], cut, normal, right) if w >= 0 else UNSURE
-                    if answer == YES:
-                        return True
-                    if answer == UNSURE:
-                        top += 1
-                        stack[top] = w
-                continue
-            v = np.int64(tree.cuts[v].left)
-        slot = tree.leaves[~v].last
-        for _ in range(tree.leaves[~v].n_points):
-            if held_row_lies_right(tree, slot, cut, normal, z) == right:
-                return True
-            slot = tree.links[slot]
-    return False
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -50,9 +50,10 @@ def step_down(family, cuts, boxes, v, z):
         y = y if y > low_y else low_y
         return right if is_right_at(node, x, y) else left
     height = 0.0
+    own = boxes[np.uint64(node.box)]
     for k in range(z.shape[0]):
-        x = min(z[k], np.float64(boxes[v, HIGH, k]))
-        height += boxes[v, NORMAL, k] * max(x, np.float64(boxes[v, LOW, k]))
+        x = min(z[k], np.float64(own[HIGH, k]))
+        height += own[NORMAL, k] * max(x, np.float64(own[LOW, k]))
     return right if height > node.p else left
 
 
@@ -145,7 +146,8 @@ def pass_node(forest, m, v, z):
     node = forest.cuts[m, v]
     left = np.int64(node.left)
     right = np.int64(node.right)
-    return right if lies_right(forest.family, node, forest.boxes[m, v, -1], z) and right != NOTHING else left
+    normal = forest.boxes[m, max(np.int64(node.box), 0), -1]
+    return right if lies_right(forest.family, node, normal, z) and right != NOTHING else left
 
 
 @inline_source
@@ -184,13 +186,22 @@ def prefetch_paths(forest, insertions, rows, n, walks, paths):
             v, q = np.uint64(walk.node), np.uint64(walk.number)
             insertion = insertions[q]
             m = np.uint64(insertion.tree)
-            prefetch(forest.boxes[m], v)
+            box = np.int64(forest.cuts[m, v].box)
             depth = insertion.depth
             if depth < MAX_KNOWN_DEPTH:
                 paths[q, depth] = v
                 insertion.depth = depth + 1
             following = pass_node(forest, m, v, rows[np.uint64(insertion.row)])
             insertion.node = following
+            if box >= 0:
+                prefetch(forest.boxes[m], box)
+            elif forest.cuts[m, v].right != NOTHING:  # to test whether its points are beyond a cut, these are read
+                node = forest.cuts[m, v]
+                other = np.int64(node.left) + np.int64(node.right) - following
+                if other >= 0:
+                    prefetch(forest.cuts[m], other)
+                else:
+                    prefetch(forest.leaves[m], ~other)
             if following >= 0:
                 prefetch(forest.cuts[m], following)
                 walk.node = following

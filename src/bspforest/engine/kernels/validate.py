@@ -16,9 +16,10 @@ import math
 import numpy as np
 
 from ..arrays import AXES, ISOTROPIC, NOTHING, example_forest
-from .boxes import NO, ask_box
+from .boxes import NO
 from .jit import always_inline, entry_point, inline_source
-from .nodes import is_pending, view_tree
+from .node_boxes import ask_node, has_box
+from .nodes import get_next_box, get_normal, is_pending, view_tree
 from .validate_points import (
     BAD_BOX,
     BAD_CUT,
@@ -54,20 +55,25 @@ def check_cut(tree, v, fully):
     d = tree.boxes.shape[2]
     if not (0 <= node.i < d and 0 <= node.j < d and math.isfinite(node.p)):
         return BAD_CUT
-    own = tree.boxes[v]
-    if fully and (
-        node.low_i != own[0, node.i]
-        or node.high_i != own[1, node.i]
-        or node.low_j != own[0, node.j]
-        or node.high_j != own[1, node.j]
-    ):
-        return BAD_BOX
+    if node.box < 0:  # isotropic cuts have their normal in a box
+        if not 0 < ~node.box < tree.box_from:
+            return BAD_BOX
+    elif fully:
+        own = tree.boxes[node.box]
+        if (
+            node.low_i != own[0, node.i]
+            or node.high_i != own[1, node.i]
+            or node.low_j != own[0, node.j]
+            or node.high_j != own[1, node.j]
+        ):
+            return BAD_BOX
     if node.time == math.inf:  # no cut: the points coincide, or cuts are redrawn
         return FINE
     if tree.family == ISOTROPIC:
         length = 0.0
+        normal = get_normal(tree, v)
         for k in range(d):
-            length += np.float64(own[2, k]) * own[2, k]
+            length += np.float64(normal[k]) * normal[k]
         return FINE if abs(length - 1.0) < 1e-4 and node.a == 0.0 and node.b == 0.0 else BAD_CUT
     if tree.family == AXES or d == 1:
         return FINE if node.i == node.j and node.a == 1.0 and node.b == 0.0 else BAD_CUT
@@ -157,7 +163,7 @@ def add_tests(tree, checks, v, depth):
         kept = end
         for q in range(start, end):
             w = tests[q] >> 1
-            if ask_box(tree.family, tree.boxes[v], tree.cuts[w], tree.boxes[w, -1], tests[q] & 1 == 0) != NO:
+            if ask_node(tree, v, tree.cuts[w], get_normal(tree, w), tests[q] & 1 == 0) != NO:
                 tests[kept] = tests[q]
                 kept += 1
         checks.counts[0].tests += end - start
@@ -192,6 +198,8 @@ def push_children(tree, checks, v, depth, top, fully):
         n = np.int64(tree.leaves[~left].n_points) + np.int64(tree.leaves[~right].n_points)
         if n < tree.min_split:
             return BAD_SIZE
+    if not has_box(tree, v) and ((left >= 0 and has_box(tree, left)) or (right >= 0 and has_box(tree, right))):
+        return BAD_BOX
     checks.times[depth + 1] = tree.cuts[v].time
     first = np.int64(left > right)  # the order in which trees are built: records are then read in memory order
     push_node(checks, top, left if first else right, depth + 1, 1 - first)
@@ -204,6 +212,7 @@ def push_children(tree, checks, v, depth, top, fully):
             checks.counts[0].deepest = depth + 1
             clear_span(checks.spans[depth + 1])
             checks.lateness[depth + 1] = 0.0
+            checks.sizes[depth + 1] = 0
     return FINE
 
 
@@ -214,6 +223,12 @@ def enter_node(tree, checks, v, depth, budget, fully):
         return BAD_NODE
     checks.unmet_cuts[v] = 0
     checks.counts[0].cuts += 1
+    box = np.int64(tree.cuts[v].box)
+    if box >= 0:
+        if box >= tree.state[0].n_boxes or checks.unmet_boxes[box] == 0:
+            return BAD_NODE
+        checks.unmet_boxes[box] = 0
+        checks.counts[0].boxes += 1
     wrong = check_cut(tree, v, fully)
     return wrong if wrong != FINE else check_time(tree, v, checks.times[depth], budget)
 
@@ -230,6 +245,7 @@ def check_nodes(tree, checks, budget, tame, fully):
     checks.times[0] = 0.0
     clear_span(checks.spans[0])
     checks.lateness[0] = 0.0
+    checks.sizes[0] = 0
     top = np.int64(0)
     push_node(checks, top, root, np.int64(0), np.int64(0))
     while top >= 0:
@@ -285,9 +301,21 @@ def check_free(tree, checks):
         checks.unmet_leaves[k] = 0
         counts.leaves += 1
         k = np.int64(tree.leaves[k].last)
-    if v != -1 or k != -1:
+    box = np.int64(state.free_box)
+    while box >= 0:
+        if box >= state.n_boxes or checks.unmet_boxes[box] == 0:
+            return BAD_FREE
+        checks.unmet_boxes[box] = 0
+        counts.boxes += 1
+        low, high = tree.boxes[box, 0, 0], tree.boxes[box, 1, 0]
+        if not (0.0 <= low < 65_536.0 and 0.0 <= high < 65_536.0):
+            return BAD_FREE
+        box = get_next_box(tree.boxes, box)
+    if v != -1 or k != -1 or box != -1:
         return BAD_FREE
-    return FINE if counts.cuts == state.n_cuts and counts.leaves == state.n_leaves else LOST_RECORD
+    if counts.cuts != state.n_cuts or counts.boxes != state.n_boxes or counts.leaves != state.n_leaves:
+        return LOST_RECORD
+    return FINE
 
 
 @always_inline
@@ -297,14 +325,16 @@ def start_check(tree, held, checks):
         checks.unmet_rows[s] = held[s]
     for v in range(tree.state[0].n_cuts):
         checks.unmet_cuts[v] = 1
+    for box in range(tree.state[0].n_boxes):
+        checks.unmet_boxes[box] = 1
     for k in range(tree.state[0].n_leaves):
         checks.unmet_leaves[k] = 1
     counts = checks.counts[0]
-    counts.cuts = counts.leaves = counts.points = counts.due = counts.tests = 0
+    counts.cuts = counts.boxes = counts.leaves = counts.points = counts.due = counts.tests = 0
     counts.notes = counts.noted_points = counts.noted_tests = counts.deepest = 0
 
 
-@entry_point(lambda: (example_forest(), 0, np.empty(1, np.uint8), 0, 0.0, True, True, make_checks(1, 1, 1, 1, 1)))
+@entry_point(lambda: (example_forest(), 0, np.empty(1, np.uint8), 0, 0.0, True, True, make_checks(1, 1, 1, 1, 1, 1)))
 def check_tree(forest, m, held, n_held, budget, tame, fully, checks):
     """Return what is wrong with tree ``m``, as an index of `WRONG`.
 

@@ -15,7 +15,7 @@ from ..arrays import ISOTROPIC, PAIRS, record
 from .boxes import bound_rows, round_down, round_up
 from .cuts import lies_right
 from .jit import always_inline, kernel
-from .nodes import scale_held_row
+from .nodes import get_normal, scale_held_row
 
 # What can be wrong with a tree, by the number that `check_tree` returns.
 WRONG = (
@@ -29,7 +29,7 @@ WRONG = (
     "a leaf has too few or too many points",
     "a time is not a number, earlier than that of the parent, on the wrong side of the budget, or absurdly late",
     "a cut does not belong to its family",
-    "a box does not fit its points",
+    "a box does not fit its points, or is not where it should be",
     "a point is on the wrong side of a cut",
     "a pending cut does not separate the points of its leaf",
     "the queue of pending cuts does not agree with the leaves or is out of order",
@@ -109,6 +109,7 @@ NOTE = record(
 
 COUNTS = record(
     ("cuts", np.int64),  # records met, in use or free
+    ("boxes", np.int64),
     ("leaves", np.int64),
     ("points", np.int64),  # points of the leaves met
     ("due", np.int64),  # leaves met that must be in the queue
@@ -125,6 +126,7 @@ class CheckScratch(NamedTuple):
 
     unmet_rows: np.ndarray  # (n_slots,) uint8: 1 for rows not yet met
     unmet_cuts: np.ndarray  # (.,) uint8
+    unmet_boxes: np.ndarray  # (.,) uint8
     unmet_leaves: np.ndarray  # (.,) uint8
     stack: np.ndarray  # (.,) VISIT
     ranges: np.ndarray  # (.,) TEST_RANGE of the node at each depth
@@ -135,6 +137,7 @@ class CheckScratch(NamedTuple):
     noted_tests: np.ndarray  # (.,) int64: tests noted
     spans: np.ndarray  # (., 2, d) box of the points met so far below the node at each depth
     lateness: np.ndarray  # (.,) largest lateness of a path met so far that starts below the node at each depth
+    sizes: np.ndarray  # (.,) number of points met so far below the node at each depth
     rows: np.ndarray  # (., d) scaled coordinates of the points noted
     box: np.ndarray  # (2, d)
     totals: np.ndarray  # (K,) label statistics of a leaf, recounted
@@ -142,11 +145,12 @@ class CheckScratch(NamedTuple):
     counts: np.ndarray  # (1,) COUNTS
 
 
-def make_checks(n_slots: int, n_cuts: int, n_leaves: int, n_features: int, n_values: int) -> CheckScratch:
+def make_checks(n_slots: int, n_cuts: int, n_boxes: int, n_leaves: int, n_features: int, n_values: int) -> CheckScratch:
     """Allocate scratch space for trees of at most this size."""
     return CheckScratch(
         unmet_rows=np.empty(n_slots, np.uint8),
         unmet_cuts=np.empty(n_cuts, np.uint8),
+        unmet_boxes=np.empty(n_boxes, np.uint8),
         unmet_leaves=np.empty(n_leaves, np.uint8),
         stack=np.empty(2 * n_cuts + 2, VISIT),
         ranges=np.empty(n_cuts + 2, TEST_RANGE),
@@ -157,6 +161,7 @@ def make_checks(n_slots: int, n_cuts: int, n_leaves: int, n_features: int, n_val
         noted_tests=np.empty(n_cuts + SPARE, np.int64),
         spans=np.empty((n_cuts + 2, 2, n_features), np.float64),
         lateness=np.empty(n_cuts + 2, np.float64),
+        sizes=np.empty(n_cuts + 2, np.int64),
         rows=np.empty((n_slots + POINTS, n_features), np.float64),
         box=np.empty((2, n_features), np.float64),
         totals=np.empty(n_values, np.float64),
@@ -200,14 +205,16 @@ def is_right(tree, v, z):
     """Return what `goes_right` returns, for a valid cut. Unsigned indices save numba the test for negative ones."""
     node = tree.cuts[np.uint64(v)]
     if tree.family == ISOTROPIC:
-        return lies_right(tree.family, node, tree.boxes[v, -1], z)
+        return lies_right(tree.family, node, get_normal(tree, v), z)
     return node.a * z[np.uint64(node.i)] + node.b * z[np.uint64(node.j)] > node.p
 
 
 @always_inline
 def check_values(tree, checks, note, tame):
-    """Check the label statistics of a leaf against its points."""
+    """Check the label statistics of a leaf, if there are any, against its points."""
     totals = checks.totals
+    if totals.shape[0] == 0:
+        return FINE
     for c in range(totals.shape[0]):
         totals[c] = 0.0
     weight = 0.0
@@ -228,6 +235,7 @@ def check_points(tree, checks, note, first_test):
     pending = note.ref
     bound_rows(checks.rows, note.first, note.last, checks.box)
     join_span(checks.spans[note.depth], checks.box)
+    checks.sizes[note.depth] += note.last - note.first
     right = np.int64(0)
     for s in range(note.first, note.last):
         z = checks.rows[s]
@@ -262,24 +270,46 @@ def find_lateness(family, span, wait):
 
 
 @always_inline
-def check_inner_node(tree, checks, note):
-    """Check the box of a cut node against its points, and that its time is possible. Its points count for its parent too."""
-    own = tree.boxes[note.ref]
-    depth = note.depth
-    span = checks.spans[depth]
+def fits_bounds(low, high, own_low, own_high):
+    """Return whether bounds of float32 are those of points from ``low`` to ``high``, rounded outwards."""
+    return round_down(low) <= own_low <= low and high <= own_high <= round_up(high)
+
+
+@always_inline
+def fits_span(tree, node, span, n):
+    """Return whether the box of a cut node, or else its number of points and bounds, are those of n points within ``span``."""
+    if node.box < 0:
+        i, j = node.i, node.j
+        return (
+            ~np.int64(node.box) == n
+            and fits_bounds(span[0, i], span[1, i], node.low_i, node.high_i)
+            and fits_bounds(span[0, j], span[1, j], node.low_j, node.high_j)
+        )
+    own = tree.boxes[node.box]
     fits = True
     for k in range(own.shape[1]):
         low, high = span[0, k], span[1, k]
         fits &= (own[0, k] <= low) & (own[0, k] >= round_down(low))
         fits &= (own[1, k] >= high) & (own[1, k] <= round_up(high))
+    return fits
+
+
+@always_inline
+def check_inner_node(tree, checks, note):
+    """Check the box of a cut node against its points, and that its time is possible. Its points count for its parent too."""
+    depth = note.depth
+    span = checks.spans[depth]
+    fits = fits_span(tree, tree.cuts[note.ref], span, checks.sizes[depth])
     lateness = checks.lateness[depth]
     if note.wait < math.inf:
         lateness += find_lateness(tree.family, span, note.wait)
     if depth > 0:
         join_span(checks.spans[depth - 1], span)
+        checks.sizes[depth - 1] += checks.sizes[depth]
         checks.lateness[depth - 1] = max(checks.lateness[depth - 1], lateness)
     clear_span(span)
     checks.lateness[depth] = 0.0
+    checks.sizes[depth] = 0
     if not lateness <= LATEST:
         return BAD_TIME
     return FINE if fits else BAD_BOX
