@@ -66,7 +66,7 @@ def read_electricity() -> Stream | None:
 
 def run_stream(stream: Stream, window: int | None) -> Run:
     """Predict and learn each row of a stream."""
-    model = BSPForestClassifier(TREES, window=window, seed=0)
+    model = BSPForestClassifier(TREES, window=window, seed=0, values="mean")
     names = [f"x{k}" for k in range(stream.X.shape[1])]
     correct = np.zeros(len(stream.X), dtype=bool)
     memory, process = [], []

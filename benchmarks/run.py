@@ -67,8 +67,8 @@ def bench_fit() -> Iterator[Row]:
         {
             "extra": lambda: ExtraTreesRegressor(max_features=1 / 3, n_jobs=1, **kw).fit(X, y),
             "random": lambda: RandomForestRegressor(max_features=1 / 3, n_jobs=1, **kw).fit(X, y),
-            "fit": lambda: BSPForestRegressor(**kw).fit(X, y),
-            "chunks": lambda: learn_in_chunks(X, y, 1000, BSPForestRegressor(**kw)),
+            "fit": lambda: BSPForestRegressor(values="mean", **kw).fit(X, y),
+            "chunks": lambda: learn_in_chunks(X, y, 1000, BSPForestRegressor(values="mean", **kw)),
         }
     )
     cost = t["fit"]  # seconds for a million pairs of row and tree, so microseconds per pair
@@ -87,7 +87,7 @@ def bench_predict() -> Iterator[Row]:
     X, y = draw_uniform(100_000)
     new, _ = draw_uniform(100_000, seed=1)
     peer = ExtraTreesRegressor(10, max_features=1 / 3, random_state=0).fit(X, y)
-    forest = BSPForestRegressor(10, random_state=0).fit(X, y)
+    forest = BSPForestRegressor(10, random_state=0, values="mean").fit(X, y)
     t = find_best_times({"peer": lambda: peer.predict(new), "forest": lambda: forest.predict(new)}, rounds=7)
     yield "predict, speed relative to ExtraTrees.predict", f"{t['peer'] / t['forest']:.2f}", "1"
 
@@ -95,7 +95,7 @@ def bench_predict() -> Iterator[Row]:
 def bench_single() -> Iterator[Row]:
     """Time partial_fit with one row per call, 100 trees, 10,000 rows held."""
     X, y = draw_uniform(16_000)
-    forests = [BSPForestRegressor(100, random_state=0).fit(X[:10_000], y[:10_000]) for _ in range(2)]
+    forests = [BSPForestRegressor(100, random_state=0, values="mean").fit(X[:10_000], y[:10_000]) for _ in range(2)]
     single, chunked = [], []
     for k in range(5):
         chunk = slice(10_000 + 1000 * k, 11_000 + 1000 * k)
@@ -133,7 +133,9 @@ def bench_dimensions() -> Iterator[Row]:
     for name, size in (("fit", 20_000), ("partial_fit in chunks of 1,000", 1000)):
         for d, (X, y) in data.items():
             times[d] = min(
-                measure_seconds(lambda X=X, y=y, size=size: learn_in_chunks(X, y, size, BSPForestRegressor(10)))
+                measure_seconds(
+                    lambda X=X, y=y, size=size: learn_in_chunks(X, y, size, BSPForestRegressor(10, values="mean"))
+                )
                 for _ in range(3)
             )
         yield f"cost per row at d = 64 relative to d = 8, {name}", f"{times[64] / times[8]:.1f}", "at most 10"
@@ -144,7 +146,7 @@ def bench_rows() -> Iterator[Row]:
     X, y = draw_uniform(1_020_000)
     cost = {}
     for n in (10_000, 1_000_000):
-        forest = BSPForestRegressor(10, random_state=0).fit(X[:n], y[:n])
+        forest = BSPForestRegressor(10, random_state=0, values="mean").fit(X[:n], y[:n])
         if n == 1_000_000:
             rows = forest.held_rows()
             trees_nbytes = forest.nbytes_ - rows.X.nbytes - rows.y.nbytes - rows.sample_weight.nbytes
@@ -169,7 +171,7 @@ def bench_threads() -> Iterator[Row]:
     """Compare two threads with one."""
     X, y = draw_uniform(100_000)
     fits: dict[str, Callable[[], object]] = {
-        str(n): lambda n=n: BSPForestRegressor(10, n_jobs=n, random_state=0).fit(X, y)
+        str(n): lambda n=n: BSPForestRegressor(10, n_jobs=n, random_state=0, values="mean").fit(X, y)
         for n in (1, 2)  # type: ignore[misc]
     }
     t = find_best_times(fits, rounds=15)
@@ -194,7 +196,7 @@ import numpy as np, bspforest
 from bspforest import BSPForestRegressor
 X = np.random.default_rng(0).random((40, 3))
 a = time.perf_counter()
-f = BSPForestRegressor(2).fit(X, X[:, 0]).partial_fit(X, X[:, 0]).partial_fit(X[:1], X[:1, 0]).forget([0, 1])
+f = BSPForestRegressor(2, values="mean").fit(X, X[:, 0]).partial_fit(X, X[:, 0]).partial_fit(X[:1], X[:1, 0]).forget([0, 1])
 f.predict(X); f.predict_quantiles(X, [0.5]); f.apply(X); f.trees_[0]
 f.save({model!r}); bspforest.load({model!r})
 """
@@ -224,7 +226,7 @@ def main() -> None:
         if name not in BENCHMARKS:
             parser.error(f"unknown benchmark {name!r}: choose from {', '.join(BENCHMARKS)}")
     X, y = draw_uniform(200)
-    BSPForestRegressor(2).fit(X, y).partial_fit(X, y).predict(X)  # compile
+    BSPForestRegressor(2, values="mean").fit(X, y).partial_fit(X, y).predict(X)  # compile
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout
     print(
         f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "

@@ -74,7 +74,7 @@ def partition():
     X, y = make_moons(80, noise=0.12, random_state=2)
     figure, axes = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")
     for ax, cuts in zip(axes, ("pairs", "axes"), strict=True):
-        forest = BSPForestClassifier(10, cuts=cuts, budget_scale=2, random_state=1).fit(X, y)
+        forest = BSPForestClassifier(10, cuts=cuts, budget_scale=2, random_state=1, values="mean").fit(X, y)
         PartitionDisplay.from_estimator(forest, tree=3).plot(ax, legend=cuts == "axes")
     return figure
 
@@ -82,13 +82,15 @@ def partition():
 def partition_section():
     """Draw a section of a tree with five features."""
     X, y = make_friedman1(2000, n_features=5, random_state=0)
-    forest = BSPForestRegressor(1, budget_scale=3, random_state=1).fit(X, y)
+    forest = BSPForestRegressor(1, budget_scale=3, random_state=1, values="mean").fit(X, y)
     return PartitionDisplay.from_estimator(forest, dims=(0, 1)).plot().figure_
 
 
 def _grow(n: int) -> GrowthDisplay:
     X, y = make_moons(18, noise=0.1, random_state=0)
-    return GrowthDisplay.from_stream(BSPForestClassifier(budget_scale=1.3, random_state=57), X[:n], y[:n])
+    return GrowthDisplay.from_stream(
+        BSPForestClassifier(budget_scale=1.3, random_state=57, values="mean"), X[:n], y[:n]
+    )
 
 
 def growth():
@@ -99,20 +101,26 @@ def growth():
 def surface_classes():
     """Draw the predictions of a classifier and their uncertainty."""
     X, y = make_moons(400, noise=0.2, random_state=2)
-    return SurfaceDisplay.from_estimator(BSPForestClassifier(budget_scale=2, random_state=0).fit(X, y)).plot().figure_
+    return (
+        SurfaceDisplay.from_estimator(BSPForestClassifier(budget_scale=2, random_state=0, values="mean").fit(X, y))
+        .plot()
+        .figure_
+    )
 
 
 def surface_iris():
     """Draw two of four features, with the others at their medians."""
     iris = load_iris()
-    forest = BSPForestClassifier(budget_scale=2, random_state=0).fit(iris.data, iris.target_names[iris.target])
+    forest = BSPForestClassifier(budget_scale=2, random_state=0, values="mean").fit(
+        iris.data, iris.target_names[iris.target]
+    )
     return SurfaceDisplay.from_estimator(forest, dims=(2, 3), reach=0.15).plot().figure_
 
 
 def surface_regression():
     """Draw a regression surface and its standard deviation, with the other features at given values."""
     X, y = make_friedman1(3000, n_features=5, random_state=0)
-    forest = BSPForestRegressor(random_state=0).fit(X, y)
+    forest = BSPForestRegressor(random_state=0, values="mean").fit(X, y)
     return SurfaceDisplay.from_estimator(forest, dims=(0, 1), values={2: 0.5, 3: 0.9, 4: 0.5}).plot().figure_
 
 
@@ -123,8 +131,8 @@ def prices():
         X, y = data["X"][order, ::-1].astype(float), data["y"][order].astype(float)
     shared = {"budget_scale": 5, "random_state": 0, "scaling": ((-6.4, 49.9), (1.8, 55.8))}
     view = {"extent": (-5.8, 1.9, 49.9, 55.9), "grid_resolution": 300, "reach": 0.012}
-    tree = BSPForestRegressor(1, **shared).fit(X[:1000], y[:1000])
-    forest = BSPForestRegressor(100, n_jobs=2, **shared).fit(X[:1000], y[:1000])
+    tree = BSPForestRegressor(1, values="mean", **shared).fit(X[:1000], y[:1000])
+    forest = BSPForestRegressor(100, n_jobs=2, values="mean", **shared).fit(X[:1000], y[:1000])
     maps = [SurfaceDisplay.from_estimator(model, **view) for model in (tree, forest)]
     maps.append(SurfaceDisplay.from_estimator(forest.partial_fit(X[1000:], y[1000:]), **view))
     titles = ("one tree, 1,000 sales", "100 trees, 1,000 sales", f"100 trees, {len(X):,} sales", "its uncertainty")

@@ -115,6 +115,7 @@ def train(method: str, X: np.ndarray, y: np.ndarray, *, trees: int, seed: int, s
         cuts="axes" if method == "mondrian_chunks" else "pairs",
         refinement="redraw" if method == "bsp_redraw" else "exact",
         random_state=seed,
+        values="mean",
     )
     if method == "bsp_fit":
         return forest.fit(X, y)

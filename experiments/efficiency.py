@@ -71,6 +71,7 @@ def measure(job: Job, run: Run) -> dict[str, Any]:
         refinement=method.refinement,
         budget_scale=job["scale"],
         random_state=job.seed,
+        values="mean",
     )
     return rows.measure_regression(forest, split)
 

@@ -79,7 +79,7 @@ def make_forest(
         extra = ExtraTreesClassifier if classify else ExtraTreesRegressor
         return (random if method.batch == "random" else extra)(max_features=max_features, **shared)
     forest = BSPForestClassifier if classify else BSPForestRegressor
-    shared |= {"cuts": method.cuts, "refinement": method.refinement}
+    shared |= {"values": "mean", "cuts": method.cuts, "refinement": method.refinement}
     if math.isinf(method.scale):
         return forest(budget=math.inf, **shared)
     return forest(budget_scale=method.scale * (max(d - 1, 1) if method.fair else 1), **shared)

@@ -124,7 +124,8 @@ def check_targets(name: str, X: np.ndarray, y: Any) -> np.ndarray:
     """Return y as finite float64 numbers, one per row of X, or several columns of them. ``name`` is that of the estimator."""
     y = _check_y_given(name, y)
     if not (type(y) is np.ndarray and y.dtype == np.float64 and y.ndim == 1 and len(y) == len(X)):
-        if np.ndim(y) == 2 and np.shape(y)[1] > 1:
+        shape = np.asarray(y).shape
+        if len(shape) == 2 and shape[1] > 1:
             y = check_array(y, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0, input_name="y")
         else:
             y = column_or_1d(y, dtype=np.float64, warn=True)

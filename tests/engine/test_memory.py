@@ -247,11 +247,13 @@ SHORT_OF_MEMORY = """
 import gc
 import pickle
 import resource
+import sys
 import numpy as np
 from bspforest import BSPForestRegressor
 from bspforest.persistence.validation import check_fully
 X = np.random.default_rng(0).random((160_000, 8))
-forest = BSPForestRegressor(2, random_state=0).fit(X[:150_000], X[:150_000, 0])
+values, step = sys.argv[1], int(sys.argv[2])
+forest = BSPForestRegressor(2, values=values, random_state=0).fit(X[:150_000], X[:150_000, 0])
 saved = pickle.dumps(forest)
 forest.partial_fit(X[150_000:], X[150_000:, 0])
 limits, failed = resource.getrlimit(resource.RLIMIT_AS), 0
@@ -262,7 +264,7 @@ for spare in range(0, 30):
     gc.collect()
     with open("/proc/self/statm") as file:
         used = int(file.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + spare * 2**20, limits[1]))
+    resource.setrlimit(resource.RLIMIT_AS, (used + spare * step * 2**20, limits[1]))
     try:
         forest.partial_fit(X[150_000:], X[150_000:, 0])
     except MemoryError:
@@ -280,14 +282,16 @@ assert 10 < failed < 30
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on memory")
-def test_forest_is_whole_after_memory_ran_out():
+@pytest.mark.parametrize(("values", "step"), [("mean", 1), ("joint", 3)])
+def test_forest_is_whole_after_memory_ran_out(values, step):
     """Grow the large arrays of a forest with a little more memory each time: it is whole after each failure.
 
     Fails if trees are moved by way of a copy, for which there may be no memory when the old block has been freed.
     """
     # Return freed memory to the system, and give threads no memory of their own.
     settings = {"MALLOC_MMAP_THRESHOLD_": "1000000", "MALLOC_ARENA_MAX": "1"}
-    subprocess.run([sys.executable, "-c", SHORT_OF_MEMORY], env={**os.environ, **settings}, check=True, timeout=300)
+    command = [sys.executable, "-c", SHORT_OF_MEMORY, values, str(step)]
+    subprocess.run(command, env={**os.environ, **settings}, check=True, timeout=300)
 
 
 @pytest.mark.parametrize("huge", [1, 2**40])

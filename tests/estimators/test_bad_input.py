@@ -125,6 +125,9 @@ WRONG = {
     "n_jobs": 0.5,
     "random_state": "x",
     "verbose": -1,
+    "values": "median",
+    "bandwidth": -1.0,
+    "ridge": "small",
     "voting": "nonsense",
 }
 
@@ -143,7 +146,7 @@ def test_parameters_changed_after_fitting_are_checked(name):
 
 
 def test_voting_changed_after_fitting_is_checked_and_counts():
-    forest = BSPForestClassifier(8, random_state=0).fit(X, y > 0.5)
+    forest = BSPForestClassifier(8, values="mean", random_state=0).fit(X, y > 0.5)
     votes = 8 * forest.set_params(voting="hard").predict_proba(X)
     np.testing.assert_allclose(votes, np.round(votes))
     forest.voting = "nonsense"
@@ -168,12 +171,45 @@ OTHER = {
 @pytest.mark.parametrize("name", OTHER)
 def test_parameters_that_shape_the_forest_wait_for_fit(name):
     """As the docstrings say: with `partial_fit` the forest goes on as it was made."""
-    as_made, changed = (regressor().fit(X[:30], y[:30]) for _ in range(2))
+    as_made, changed = (regressor(values="mean").fit(X[:30], y[:30]) for _ in range(2))
     changed.set_params(**{name: OTHER[name]})
     for forest in (as_made, changed):
         forest.partial_fit(X[30:40], y[30:40]).partial_fit(X[40:] * 3, y[40:])
     np.testing.assert_array_equal(changed.apply(X), as_made.apply(X))
     assert not np.array_equal(changed.fit(X, y).apply(X), as_made.fit(X, y).apply(X))
+
+
+@pytest.mark.parametrize(
+    ("name", "other"), [("values", "mean"), ("bandwidth", 0.01), ("ridge", 100.0), ("cuts", "axes")]
+)
+def test_parameters_of_joint_values_wait_for_fit(name, other):
+    as_made, changed = (regressor().fit(X[:30], y[:30]) for _ in range(2))
+    changed.set_params(**{name: other})
+    for forest in (as_made, changed):
+        forest.partial_fit(X[30:40], y[30:40]).partial_fit(X[40:] * 3, y[40:])
+    np.testing.assert_array_equal(changed.predict(X), as_made.predict(X))
+    assert not np.allclose(changed.fit(X, y).predict(X), as_made.fit(X, y).predict(X))
+
+
+def test_joint_values_do_not_go_with_redrawing():
+    with pytest.raises(ValueError, match="values='joint' needs refinement='exact': trees that redraw"):
+        regressor(refinement="redraw").fit(X, y)
+
+
+def test_several_outputs():
+    two = np.column_stack([y, -2 * y])
+    with pytest.raises(ValueError, match="y has 2 columns; several outputs need values='joint'"):
+        regressor(values="mean").fit(X, two)
+    forest = regressor().fit(X, two)
+    assert forest.n_outputs_ == 2 and forest.predict(X).shape == (60, 2)
+    np.testing.assert_array_equal(forest.held_rows().y, two)
+    with pytest.raises(ValueError, match="y has 1 columns, but this forest has learned 2"):
+        forest.partial_fit(X, y)
+    with pytest.raises(ValueError, match="y has 3 columns, but this forest has learned 2"):
+        forest.partial_fit(X, np.column_stack([two, y]))
+    with pytest.raises(ValueError, match="predict_quantiles needs a forest with one output, but this one has 2"):
+        forest.predict_quantiles(X)
+    assert forest.n_samples_seen_ == 60
 
 
 def test_a_failed_fit_keeps_the_old_forest():
@@ -309,22 +345,30 @@ def test_redrawing_a_large_leaf_in_a_chunk(seed):
     """
     rows = np.random.default_rng(seed).random((2400, 1))
     forest = regressor(
-        n_estimators=200, refinement="redraw", min_samples_split=3, scaling=(0, 1), budget=late, random_state=seed
+        n_estimators=200,
+        values="mean",
+        refinement="redraw",
+        min_samples_split=3,
+        scaling=(0, 1),
+        budget=late,
+        random_state=seed,
     )
     forest.fit(rows[:1000], rows[:1000, 0]).partial_fit(rows[1000:], rows[1000:, 0])
     check_fully(forest._forest, "m.bsp")
 
 
-@pytest.mark.parametrize("refinement", ["exact", "redraw"])
-def test_interrupted_after_an_empty_chunk(refinement):
+@pytest.mark.parametrize(
+    "kind", [{}, {"values": "mean"}, {"values": "mean", "refinement": "redraw"}], ids=["joint", "mean", "redraw"]
+)
+def test_interrupted_after_an_empty_chunk(kind):
     """The forest is kept, so it is kept whole. Shown to fail: with a forest that has seen no row taken for one to be thrown away."""
     rows = np.random.default_rng(0).random((4000, 3))
     for _ in range(2):  # the second time, kernels are there
         begun = time.perf_counter()
-        regressor(n_estimators=30, refinement=refinement).fit(rows, rows[:, 0])
+        regressor(n_estimators=30, **kind).fit(rows, rows[:, 0])
     takes = time.perf_counter() - begun
     for k in range(12):
-        forest = regressor(n_estimators=30, refinement=refinement).partial_fit(rows[:0], [])
+        forest = regressor(n_estimators=30, **kind).partial_fit(rows[:0], [])
         timer = interrupt_after(takes * (k + 1) / 14)
         try:
             forest.partial_fit(rows, rows[:, 0])
@@ -346,7 +390,7 @@ def bad_when_few(n: int) -> float:
 )
 def test_forgetting_with_a_bad_budget(refinement, budget, left):
     """Rows at the ends of the range are forgotten, so trees would be built afresh; the budget for those left is none."""
-    forest = regressor(budget=budget, refinement=refinement, min_samples_split=2)
+    forest = regressor(values="mean", budget=budget, refinement=refinement, min_samples_split=2)
     try:
         forest.fit(X, y)
     except ValueError:
@@ -365,7 +409,7 @@ def test_forgetting_with_a_bad_budget(refinement, budget, left):
 def test_redrawing_knows_the_whole_range():
     """Many trees learn in blocks; the range is that of all rows given to fit. Shown to fail: with that of the first block."""
     rows = np.linspace(0, 1, 300)[:, None] ** 4
-    forest = regressor(n_estimators=5000, refinement="redraw", budget=1e-9).fit(rows, rows[:, 0])
+    forest = regressor(n_estimators=5000, values="mean", refinement="redraw", budget=1e-9).fit(rows, rows[:, 0])
     np.testing.assert_array_equal(forest._forest.trees.arrays.scaling, [[0.0], [1.0]])
 
 

@@ -34,28 +34,33 @@ def classifier(**kw):
 
 
 def test_it_learns_about_as_well_as_a_batch_forest():
-    # Labels do not steer the cuts, so a label-blind forest trails; but by a bounded amount (measured: 0.80 and 0.90).
-    forest = BSPForestRegressor(100, budget_scale=2, random_state=0).fit(X[:1000], y[:1000])
+    # Labels do not steer the cuts, but five features all matter. Measured: 0.92 with means, 0.98 with joint values, 0.89 for the
+    # batch forest.
+    means = BSPForestRegressor(100, values="mean", budget_scale=2, random_state=0).fit(X[:1000], y[:1000])
+    joint = BSPForestRegressor(100, random_state=0).fit(X[:1000], y[:1000])
     batch = RandomForestRegressor(100, random_state=0).fit(X[:1000], y[:1000])
-    assert forest.score(X[1000:], y[1000:]) > 0.75
-    assert batch.score(X[1000:], y[1000:]) - forest.score(X[1000:], y[1000:]) < 0.15
+    assert means.score(X[1000:], y[1000:]) > 0.88
+    assert means.score(X[1000:], y[1000:]) > batch.score(X[1000:], y[1000:])
+    assert joint.score(X[1000:], y[1000:]) > 0.97
 
 
 @pytest.mark.parametrize("cuts", ["pairs", "axes", "isotropic"])
-@pytest.mark.parametrize("refinement", ["exact", "redraw"])
-def test_streams_score_as_batches_do(cuts, refinement):
-    batch = regressor(cuts=cuts, refinement=refinement).fit(X[:1000], y[:1000])
-    stream = regressor(cuts=cuts, refinement=refinement)
+@pytest.mark.parametrize(("values", "refinement"), [("joint", "exact"), ("mean", "exact"), ("mean", "redraw")])
+def test_streams_score_as_batches_do(cuts, values, refinement):
+    batch = regressor(cuts=cuts, values=values, refinement=refinement).fit(X[:1000], y[:1000])
+    stream = regressor(cuts=cuts, values=values, refinement=refinement)
     for start in range(0, 1000, 50):
         stream.partial_fit(X[start : start + 50], y[start : start + 50])
     assert stream.n_samples_ == batch.n_samples_ == 1000
-    assert stream.budget_ == batch.budget_ == pytest.approx(1000 ** (1 / 7))
-    assert stream.score(X[1000:], y[1000:]) == pytest.approx(batch.score(X[1000:], y[1000:]), abs=0.08)
+    assert stream.budget_ == batch.budget_ == (math.inf if values == "joint" else pytest.approx(1000 ** (1 / 7)))
+    assert stream.score(X[1000:], y[1000:]) == pytest.approx(
+        batch.score(X[1000:], y[1000:]), abs=0.02 if values == "joint" else 0.08
+    )
 
 
 def test_classifier_votes():
-    soft = classifier().fit(X[:1000], labels[:1000])
-    hard = classifier(voting="hard").fit(X[:1000], labels[:1000])
+    soft = classifier(values="mean").fit(X[:1000], labels[:1000])
+    hard = classifier(values="mean", voting="hard").fit(X[:1000], labels[:1000])
     for forest in (soft, hard):
         p = forest.predict_proba(X[1000:])
         assert p.shape == (200, 3)
@@ -66,19 +71,69 @@ def test_classifier_votes():
     assert not np.allclose(soft.predict_proba(X[1000:]) * 20, np.round(soft.predict_proba(X[1000:]) * 20))
 
 
-def test_uncertainty():
-    forest = regressor(n_estimators=100).fit(X[:1000], y[:1000])
+@pytest.mark.parametrize("names", [["low", "mid", "high"], ["low", "mid"], ["low"]])
+def test_probabilities_of_joint_values(names):
+    """Scores clipped to [0.001, 1] and normalised, for any number of classes."""
+    kept = np.isin(labels, names)
+    forest = classifier().fit(X[kept], labels[kept])
+    p = forest.predict_proba(X)
+    assert p.shape == (1200, len(names))
+    np.testing.assert_allclose(p.sum(axis=1), 1)
+    assert forest.score(X[kept], labels[kept]) > 0.95
+    scores = forest._forest.values.predict(forest._forest, X)
+    if len(names) == 2:
+        scores = np.column_stack([1 - scores, scores])
+    clipped = np.minimum(np.maximum(scores, 0.001), 1)
+    np.testing.assert_allclose(p, clipped / clipped.sum(axis=1)[:, None])
+
+
+@pytest.mark.parametrize("values", ["joint", "mean"])
+def test_uncertainty(values):
+    forest = regressor(n_estimators=100, values=values).fit(X[:1000], y[:1000])
     mean, std = forest.predict(X[1000:], return_std=True)
     np.testing.assert_array_equal(mean, forest.predict(X[1000:]))
     assert 0.9 < np.mean(np.abs(mean - y[1000:]) < 1.96 * std) <= 1
     q = forest.predict_quantiles(X[1000:], [0.05, 0.5, 0.95])
     assert (np.diff(q, axis=1) >= 0).all()
     assert 0.85 < np.mean((q[:, 0] <= y[1000:]) & (y[1000:] <= q[:, 2])) <= 1
-    assert np.isin(q, y[:1000]).all(), "quantiles are labels"
+    assert np.isin(q, y[:1000]).all() == (values == "mean"), "quantiles are labels"
+
+
+def test_std_and_quantiles_of_joint_values_by_hand():
+    """From the smallest nodes of at least ten rows, found by walking up the trees."""
+    w = np.arange(100) % 4
+    forest = regressor(n_estimators=7).fit(X[:100], y[:100], sample_weight=w)
+    train, test = forest.apply(X[:100]), forest.apply(X[100:110])
+    mean, std = forest.predict(X[100:110], return_std=True)
+    quantile = forest.predict_quantiles(X[100:110], [0.3])[:, 0]
+    for row in range(10):
+        means, variances, pool = [], [], np.zeros(100)
+        for m, tree in enumerate(forest.trees_):
+            host = test[row, m]
+            while tree.n_points[host] < 10:
+                host = tree.parent[host]
+            here = np.array([host in path(tree, leaf) for leaf in train[:, m]]) & (w > 0)
+            assert here.any()
+            means.append(np.average(y[:100][here], weights=w[here]))
+            variances.append(np.average((y[:100][here] - means[-1]) ** 2, weights=w[here]))
+            pool[here] += w[here] / w[here].sum()
+        assert std[row] == pytest.approx(np.sqrt(np.mean(variances) + np.var(means)))
+        order = np.argsort(y[:100])
+        share = np.cumsum(pool[order]) / pool.sum()
+        label = y[:100][order][np.argmax(share >= 0.3 - 1e-12)]
+        assert quantile[row] == pytest.approx(mean[row] + label - np.average(y[:100], weights=pool))
+
+
+def path(tree, node):
+    """Return the nodes above a node, and itself."""
+    nodes = [node]
+    while tree.parent[nodes[-1]] >= 0:
+        nodes.append(tree.parent[nodes[-1]])
+    return nodes
 
 
 def test_std_and_quantiles_by_hand():
-    forest = regressor(n_estimators=7, budget=2.0).fit(X[:60], y[:60], sample_weight=np.arange(60) % 4)
+    forest = regressor(n_estimators=7, values="mean", budget=2.0).fit(X[:60], y[:60], sample_weight=np.arange(60) % 4)
     w = np.arange(60) % 4
     train, test = forest.apply(X[:60]), forest.apply(X[60:70])
     mean, std = forest.predict(X[60:70], return_std=True)
@@ -103,7 +158,7 @@ def test_std_where_no_leaf_has_weight():
     """The rows held answer all together: their mean, and their standard deviation, not 0."""
     rows, target = np.arange(10.0)[:, None], np.array([0.0, 1.0, 3.0, *[99.0] * 7])
     weight = np.array([1.0, 2.0, 1.0, *[0.0] * 7])
-    forest = regressor(budget=math.inf, min_samples_split=2).fit(rows, target, sample_weight=weight)
+    forest = regressor(values="mean", budget=math.inf, min_samples_split=2).fit(rows, target, sample_weight=weight)
     mean, std = forest.predict(rows, return_std=True)
     np.testing.assert_allclose(mean, [0.0, 1.0, 3.0, *[1.25] * 7])
     np.testing.assert_allclose(std, [0.0, 0.0, 0.0, *[np.sqrt(np.mean([1.5625, 0.0625, 0.0625, 3.0625]))] * 7])
@@ -111,16 +166,31 @@ def test_std_where_no_leaf_has_weight():
     assert (mean == 0).all() and np.isnan(std).all()  # no row with weight is left
 
 
-def test_std_does_not_cancel():
-    far = regressor().fit(X[:500], y[:500] + 1e9)
-    near = regressor().fit(X[:500], y[:500])
+def test_std_of_joint_values_where_no_node_has_weight():
+    """Three rows with weight, far from the others: there they answer all together."""
+    rows = np.concatenate([np.linspace(0, 1e-3, 20), [1.0, 1.0, 1.0]])[:, None]
+    target = np.array([*[99.0] * 20, 0.0, 1.0, 3.0])
+    weight = np.array([*[0.0] * 20, 1.0, 2.0, 1.0])
+    forest = regressor().fit(rows, target, sample_weight=weight)
+    std = forest.predict(rows[:1], return_std=True)[1]
+    np.testing.assert_allclose(std, np.sqrt(np.mean([1.5625, 0.0625, 0.0625, 3.0625])))
+    low, high = forest.predict_quantiles(rows[:1], [0.0, 1.0])[0] - forest.predict(rows[:1])
+    np.testing.assert_allclose([low, high], [-1.25, 1.75])
+    mean, std = forest.forget([20, 21, 22]).predict(rows, return_std=True)
+    assert (mean == 0).all() and np.isnan(std).all()  # no row with weight is left
+
+
+@pytest.mark.parametrize("values", ["joint", "mean"])
+def test_std_does_not_cancel(values):
+    far = regressor(values=values).fit(X[:500], y[:500] + 1e9)
+    near = regressor(values=values).fit(X[:500], y[:500])
     np.testing.assert_allclose(
         far.predict(X[500:], return_std=True)[1], near.predict(X[500:], return_std=True)[1], rtol=1e-4
     )
 
 
 def test_trees_are_readable_arrays():
-    forest = regressor(scaling=None).fit(X[:300], y[:300])
+    forest = regressor(values="mean", scaling=None).fit(X[:300], y[:300])
     assert len(forest.trees_) == 20
     assert len(forest.trees_[2:5]) == 3
     with pytest.raises(IndexError):
@@ -188,9 +258,10 @@ def test_continuing_after_loading_is_continuing(dump, tmp_path):
     np.testing.assert_array_equal(forest.apply(X), again.apply(X))
 
 
-def test_forgetting():
-    forest = regressor().fit(X[:400], y[:400]).partial_fit(X[400:600], y[400:600] + 1000)
-    assert forest.predict(X[:5]).max() > 100
+@pytest.mark.parametrize("values", ["joint", "mean"])
+def test_forgetting(values):
+    forest = regressor(values=values).fit(X[:400], y[:400]).partial_fit(X[400:600], y[400:600] + 1000)
+    assert forest.predict(X[400:405]).max() > 100
     forest.forget(np.arange(400, 600))
     assert forest.n_samples_ == 400
     assert forest.n_samples_seen_ == 600
@@ -202,13 +273,14 @@ def test_forgetting():
     assert forest.n_samples_ == 498
 
 
-def test_window():
-    forest = regressor(window=100)
+@pytest.mark.parametrize("values", ["joint", "mean"])
+def test_window(values):
+    forest = regressor(window=100, values=values)
     for start in range(0, 600, 60):
         forest.partial_fit(X[start : start + 60], y[start : start + 60])
         assert forest.n_samples_ == min(100, start + 60)
     assert forest.n_samples_seen_ == 600
-    assert forest.budget_ == pytest.approx(100 ** (1 / 7))
+    assert forest.budget_ == (math.inf if values == "joint" else pytest.approx(100 ** (1 / 7)))
     with pytest.raises(ValueError, match="already forgotten"):
         forest.forget(499)
     forest.forget(500)
@@ -233,7 +305,9 @@ def test_range_follows_the_stream():
 def test_budgets():
     assert regressor(budget=3.0, budget_scale=2).fit(X, y).budget_ == 6.0
     assert regressor(budget=lambda n: math.log(n + 1)).fit(X[:99], y[:99]).budget_ == pytest.approx(math.log(100))
-    full = regressor(budget=math.inf, min_samples_split=2).fit(X[:200], y[:200])
+    assert regressor(budget="minimax").fit(X[:99], y[:99]).budget_ == pytest.approx(99 ** (1 / 7))
+    assert regressor().fit(X[:99], y[:99]).budget_ == math.inf
+    full = regressor(values="mean", budget=math.inf, min_samples_split=2).fit(X[:200], y[:200])
     assert full.budget_ == math.inf
     assert full.trees_[0].n_leaves == 200
     assert full.score(X[:200], y[:200]) == pytest.approx(1.0)
@@ -275,7 +349,7 @@ def test_any_kind_of_input(kind):
 def test_weights_are_repeated_labels():
     """In a tree that is not cut, a weight of 2 is a label counted twice; cuts do not depend on weights."""
     w = np.arange(200) % 3 + 1.0
-    flat = regressor(budget=1e-9).fit(X[:200], y[:200], sample_weight=w)
+    flat = regressor(values="mean", budget=1e-9).fit(X[:200], y[:200], sample_weight=w)
     assert flat.predict(X[:1])[0] == pytest.approx(np.average(y[:200], weights=w))
     a = regressor().fit(X[:200], y[:200])
     b = regressor().fit(X[:200], y[:200], sample_weight=w)
@@ -314,7 +388,7 @@ def test_progress(capsys):
 def test_quantiles_do_not_depend_on_the_rows_beside():
     """Ten labels in one leaf: sums of tenths reach the shares asked for, however many rows are asked at once."""
     X = np.zeros((10, 2))
-    forest = BSPForestRegressor(100, random_state=0).fit(X, np.arange(10.0))
+    forest = BSPForestRegressor(100, values="mean", random_state=0).fit(X, np.arange(10.0))
     q = forest.predict_quantiles(np.zeros((1500, 2)), [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0])
     assert (q == [0, 0, 2, 4, 6, 8, 9]).all()
 
@@ -322,7 +396,7 @@ def test_quantiles_do_not_depend_on_the_rows_beside():
 def test_quantiles_of_large_leaves_need_little_memory():
     rng = np.random.default_rng(0)
     X, y = rng.random((20_000, 2)), rng.random(20_000)
-    forest = BSPForestRegressor(20, budget=0.05, random_state=0).fit(X, y)
+    forest = BSPForestRegressor(20, values="mean", budget=0.05, random_state=0).fit(X, y)
     assert forest.trees_[0].n_leaves < 4
     few = forest.predict_quantiles(X[:2], [0.5])
     tracemalloc.start()
@@ -335,19 +409,22 @@ def test_quantiles_of_large_leaves_need_little_memory():
 
 def test_quantiles_where_nothing_has_weight():
     X = np.concatenate([np.zeros((10, 1)), np.ones((10, 1))])
-    forest = BSPForestRegressor(20, random_state=0, budget=50.0).fit(
+    forest = BSPForestRegressor(20, values="mean", random_state=0, budget=50.0).fit(
         X, np.arange(20.0), sample_weight=np.repeat([0.0, 1.0], 10)
     )
     assert forest.predict_quantiles([[0.0]], [0.1, 0.5, 1.0]).tolist() == [[10, 14, 19]]
 
 
-@pytest.mark.parametrize("scale", [1e160, 1e300, 1e-160, 1e-200, 1e-300])
-def test_stds_of_labels_of_any_size(scale):
+@pytest.mark.parametrize(
+    "scale", [2.0**532, 2.0**996, 2.0**-532, 2.0**-664, 2.0**-996]
+)  # which round alike: 1e160 to 1e-300
+@pytest.mark.parametrize("values", ["joint", "mean"])
+def test_stds_of_labels_of_any_size(scale, values):
     rng = np.random.default_rng(0)
     X = rng.random((200, 2))
     y = X[:, 0] + 0.1 * rng.normal(size=200)
-    plain = BSPForestRegressor(10, random_state=0).fit(X, y)
-    scaled = BSPForestRegressor(10, random_state=0).fit(X, y * scale)
+    plain = BSPForestRegressor(10, values=values, random_state=0).fit(X, y)
+    scaled = BSPForestRegressor(10, values=values, random_state=0).fit(X, y * scale)
     mean, std = plain.predict(X[:20], return_std=True)
     scaled_mean, scaled_std = scaled.predict(X[:20], return_std=True)
     np.testing.assert_allclose(scaled_mean / scale, mean, rtol=1e-9)

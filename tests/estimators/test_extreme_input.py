@@ -54,7 +54,7 @@ def test_columns_of_any_range(cuts, scale):
 @pytest.mark.parametrize("d", [1, 2, 500])
 def test_any_number_of_features(cuts, d):
     rows = rng.random((80, d))
-    forest = regressor(cuts=cuts, budget=math.inf, min_samples_split=2).fit(rows[:50], y[:50])
+    forest = regressor(cuts=cuts, values="mean", budget=math.inf, min_samples_split=2).fit(rows[:50], y[:50])
     forest.partial_fit(rows[50:60], y[50:60]).partial_fit(rows[60:61], y[:1]).forget([0, 55])
     assert forest.trees_[0].n_leaves == 59
     assert forest.score(rows[1:50], y[1:50]) == pytest.approx(1.0)
@@ -76,6 +76,7 @@ def test_constant_columns():
     np.testing.assert_allclose(only.predict(np.ones((1, 2))), y[:50].mean())
 
 
-def test_labels_of_any_size():
-    forest = regressor().fit(X, np.where(y > 0.5, 1e300, -1e300))
+@pytest.mark.parametrize("values", ["joint", "mean"])
+def test_labels_of_any_size(values):
+    forest = regressor(values=values).fit(X, np.where(y > 0.5, 1e300, -1e300))
     assert np.isfinite(forest.predict(X)).all()

@@ -32,7 +32,7 @@ from invariants import check_tree
 X = np.random.default_rng(0).random((6000, 30))
 y = X[:, 0] + X[:, 1]
 fitted = BSPForestRegressor(
-    200, cuts="axes", budget_scale=0.4, min_samples_split=50, scaling=(0.0, 1.0), random_state=0
+    200, cuts="axes", budget_scale=0.4, min_samples_split=50, scaling=(0.0, 1.0), random_state=0, values="mean"
 ).fit(X[:5000], y[:5000])
 fitted = pickle.dumps(fitted)
 pickle.loads(fitted).partial_fit(X[5000:5001], y[5000:5001])  # loads all kernels

@@ -292,7 +292,7 @@ def test_error_decreases_at_the_minimax_rate(d, scale):
             rng = np.random.default_rng([seed, n, d])
             X, X_new = rng.random((n, d)), rng.random((2000, d))
             y = np.linalg.norm(X - 0.4, axis=1) + 0.15 * rng.normal(size=n)
-            forest = BSPForestRegressor(1, budget_scale=scale, scaling=None, random_state=seed).fit(X, y)
+            forest = BSPForestRegressor(1, budget_scale=scale, scaling=None, random_state=seed, values="mean").fit(X, y)
             total += np.mean((forest.predict(X_new) - np.linalg.norm(X_new - 0.4, axis=1)) ** 2)
         errors.append(total)
     slope = np.polyfit(np.log(sizes), np.log(errors), 1)[0]

@@ -23,6 +23,11 @@ def positive(text: str) -> float:
     return value
 
 
+def automatic(text: str) -> float | str:
+    """Parse a number above 0, or "auto"."""
+    return text if text == "auto" else positive(text)
+
+
 def names(text: str) -> tuple[str, ...]:
     """Parse a list of names, separated by commas."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
@@ -39,4 +44,5 @@ def fractions(text: str) -> tuple[float, ...]:
 # argparse shows these names in "invalid ... value".
 count.__name__ = "whole number of at least 1"
 positive.__name__ = "number above 0"
+automatic.__name__ = 'number above 0, or "auto"'
 fractions.__name__ = "list of numbers from 0 to 1"

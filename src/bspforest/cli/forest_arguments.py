@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from .argument_types import count, positive
+from .argument_types import automatic, count, positive
 from .errors import UsageError
 
 MOST_JOBS = 8192  # as in a model file
@@ -27,46 +27,78 @@ FOREST_ARGUMENTS = {
     "cuts": ForestArgument(
         "cuts", "pairs", "oblique, Mondrian, or in any direction", choices=("pairs", "axes", "isotropic")
     ),
-    "budget_scale": ForestArgument("budget_scale", 1.0, "how far trees grow; tune it first", positive),
-    "min_samples_split": ForestArgument("min_samples_split", 4, "nodes with fewer rows are not cut", count),
+    "values": ForestArgument(
+        "values",
+        "joint",
+        "joint: all nodes around a row contribute, with weights found by ridge regression; mean: the mean label of the leaves, "
+        "as in the paper, faster and with less memory",
+        choices=("joint", "mean"),
+    ),
+    "bandwidth": ForestArgument(
+        "bandwidth", "auto", "joint values: larger gives smaller nodes more weight; auto: by held-out error", automatic
+    ),
+    "ridge": ForestArgument(
+        "ridge", "auto", "joint values: penalty of ridge regression; auto: by held-out error", automatic
+    ),
+    "budget_scale": ForestArgument("budget_scale", 1.0, "means: how far trees grow; tune it first", positive),
+    "min_samples_split": ForestArgument(
+        "min_samples_split", "auto", "nodes with fewer rows are not cut; auto: 2 for joint values, 4 for means", count
+    ),
     "window": ForestArgument("window", None, "remember the latest N rows only, and forget older ones", count),
     "refinement": ForestArgument(
-        "refinement", "exact", "redraw: the paper's Algorithm 4 as printed", choices=("exact", "redraw")
+        "refinement", "exact", "redraw: the paper's Algorithm 4 as printed; means only", choices=("exact", "redraw")
     ),
     "seed": ForestArgument("random_state", 0, "seed of the random numbers", int),
     "jobs": ForestArgument("n_jobs", None, "threads, without effect on the result (default: 1)", int),
 }
 
 
-def add_forest_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments about the forest. An argument that is not given is None."""
+def add_forest_arguments(parser: argparse.ArgumentParser, names: Iterable[str] = FOREST_ARGUMENTS) -> None:
+    """Add arguments about the forest. An argument that is not given is None."""
     group = parser.add_argument_group("the forest")
-    for name, argument in FOREST_ARGUMENTS.items():
+    for name in names:
+        argument = FOREST_ARGUMENTS[name]
         default = "" if argument.default is None else f" (default: {argument.default})"
         group.add_argument(
             "--" + name.replace("_", "-"),
             type=argument.type,
             choices=argument.choices,
-            metavar=None if argument.choices else "F" if argument.type is positive else "N",
+            metavar=None if argument.choices else "F" if argument.type in (positive, automatic) else "N",
             help=argument.help + default,
         )
 
 
 def make_parameters(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the parameters of a new forest."""
-    if options.min_samples_split == 1:
+    """Return the parameters of a new forest. Arguments that a command does not have count as not given."""
+    given = {name: getattr(options, name, None) for name in FOREST_ARGUMENTS}
+    if given["min_samples_split"] == 1:
         raise UsageError("--min-samples-split must be at least 2")
-    if options.seed is not None and not 0 <= options.seed < 2**32:
+    if given["seed"] is not None and not 0 <= given["seed"] < 2**32:
         raise UsageError("--seed must be from 0 to 4294967295")
-    check_jobs(options)
-    given = {name: getattr(options, name) for name in FOREST_ARGUMENTS}
+    check_jobs(given["jobs"])
+    _check_values(given)
     return {
         argument.parameter: argument.default if given[name] is None else given[name]
         for name, argument in FOREST_ARGUMENTS.items()
     }
 
 
-def check_jobs(options: argparse.Namespace) -> None:
+def _check_values(given: dict[str, Any]) -> None:
+    """Refuse arguments that need other values than those chosen: they would have no effect."""
+    if given["values"] == "mean":
+        for name in ("bandwidth", "ridge"):
+            if given[name] is not None:
+                raise UsageError(f"--{name} is for joint values and has no effect with --values mean")
+    elif given["refinement"] == "redraw":
+        raise UsageError(
+            "--refinement redraw needs --values mean: its trees depend on the order of the rows, and joint values need trees "
+            "that can be built afresh"
+        )
+    elif given["budget_scale"] is not None:
+        raise UsageError("--budget-scale needs --values mean: with joint values, trees grow to single rows")
+
+
+def check_jobs(jobs: int | None) -> None:
     """Refuse a number of threads with which a model file could not be read again."""
-    if options.jobs is not None and not 1 <= abs(options.jobs) <= MOST_JOBS:
+    if jobs is not None and not 1 <= abs(jobs) <= MOST_JOBS:
         raise UsageError(f"--jobs must be from 1 to {MOST_JOBS}, or negative: -1 means all processors")

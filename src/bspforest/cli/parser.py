@@ -51,10 +51,10 @@ def _add_demo(commands) -> argparse.ArgumentParser:
     parser = _add(
         commands,
         "demo",
-        "[--rows N] [--trees N] [-o FILE]",
+        "[--rows N] [--trees N] [--values joint|mean] [-o FILE]",
         "learn a simulated stream, and show a table and a picture",
         "Each row is predicted and then learned. A Mondrian forest and a batch forest run beside it.",
-        "  bspforest demo\n  bspforest demo --rows 5000 --trees 20",
+        "  bspforest demo\n  bspforest demo --rows 5000 --trees 20\n  bspforest demo --values mean",
     )
     parser.add_argument(
         "--rows", type=count, default=20_000, metavar="N", help="rows in the stream (default: %(default)s)"
@@ -70,6 +70,7 @@ def _add_demo(commands) -> argparse.ArgumentParser:
         metavar="FILE",
         help="the picture (default: %(default)s)",
     )
+    add_forest_arguments(parser, ("values", "bandwidth", "ridge"))
     return parser
 
 

@@ -360,7 +360,10 @@ def as_rows(X: np.ndarray) -> np.ndarray:
 
 
 def make_read_scratch(n_rows: int, n_features: int, n_trees: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Allocate scratch space to predict ``n_rows`` rows at a time: scaled rows, leaves, walks."""
+    """Allocate scratch space to predict ``n_rows`` rows at a time: scaled rows, leaves, walks.
+
+    Joint values need the place of each of `PREDICTION_WALKS` walks and the node above it instead of leaves.
+    """
     rows = np.empty((n_rows, n_features))
     found = np.empty(max(n_rows, n_trees, 2 * PREDICTION_WALKS), dtype=np.int64)
     return rows, found, np.empty(PREDICTION_WALKS, dtype=WALK)

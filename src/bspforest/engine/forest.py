@@ -506,7 +506,7 @@ class OnlineForest:
             n_features=self.config.n_features,
             streams=streams,
             n_outputs=self.config.n_outputs,
-            n_columns=self.config.n_columns,
+            n_columns=own.duals.shape[1],  # classes may have been added
         )
         held = {name: getattr(own, name) for name in ("rows", "labels", "duals", "residuals", "scaling")}
         links = empty((n_trees, len(own.rows)), np.int32)

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .._validation import FOREST_CONSTRAINTS, JOINT_CONSTRAINTS, check_ids, check_range, check_rows
+from ..engine.arrays import LABEL, LABEL_WEIGHT
 from ..engine.config import ForestConfig
 from ..engine.forest import OnlineForest
 from ..engine.interrupts import Interrupts
@@ -35,7 +36,7 @@ class HeldRows(NamedTuple):
 
     ids: np.ndarray  # (n,) in order of arrival, from 0: what `forget` takes
     X: np.ndarray  # (n, d) as given
-    y: np.ndarray  # (n,)
+    y: np.ndarray  # (n,), or (n, k) with several outputs
     sample_weight: np.ndarray  # (n,)
 
 
@@ -67,7 +68,7 @@ class BSPForest(BaseEstimator):
         refinement: str = "exact",
         scaling: Any = "minmax",
         window: int | None = None,
-        values: str = "mean",
+        values: str = "joint",
         bandwidth: float | str = "auto",
         ridge: float | str = "auto",
         n_jobs: int | None = None,
@@ -214,7 +215,8 @@ class BSPForest(BaseEstimator):
         with lock_of(self).reading:
             forest = self._fitted_forest()
             labels = forest.held_labels()
-            return HeldRows(forest.rows.held_ids(), forest.held_rows(), self._decode(labels[:, 0]), labels[:, 1])
+            y = np.delete(labels, LABEL_WEIGHT, axis=1) if forest.config.n_outputs > 1 else labels[:, LABEL]
+            return HeldRows(forest.rows.held_ids(), forest.held_rows(), self._decode(y), labels[:, LABEL_WEIGHT])
 
     def _decode(self, labels: np.ndarray) -> np.ndarray:
         """Return labels as the forest holds them in the terms of the user."""

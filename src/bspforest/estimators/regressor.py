@@ -29,22 +29,33 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
     cuts : {"pairs", "axes", "isotropic"}, default="pairs"
         Where cuts may fall: lines in two features at a time (the paper's oblique cuts), thresholds of one feature
         (a Mondrian forest), or hyperplanes of any direction (a STIT forest).
-    budget : "minimax", float, math.inf or callable, default="minimax"
+    budget : "auto", "minimax", float, math.inf or callable, default="auto"
         How long trees grow. ``"minimax"`` is n^(1/(d+2)) for n rows held and d features; a callable is given n and must
-        not decrease. A larger budget means smaller leaves.
+        not decrease. A larger budget means smaller leaves. ``"auto"`` is infinite for joint values and minimax for means.
     budget_scale : float, default=1.0
-        Multiplies the budget; tune this first.
-    min_samples_split : int, default=4
-        A node with fewer rows is not cut.
+        Multiplies the budget. With ``values="mean"``, tune this first.
+    min_samples_split : "auto" or int, default="auto"
+        A node with fewer rows is not cut. ``"auto"`` is 2 for joint values and 4 for means.
     refinement : {"exact", "redraw"}, default="exact"
         ``"redraw"`` follows the paper's Algorithm 4 to the letter: a leaf's next cut is drawn anew with each row that
-        arrives in it. It cuts far more often, its trees depend on the order of the rows, and it has no batch form.
+        arrives in it. It cuts far more often, its trees depend on the order of the rows, and it has no batch form: it needs
+        ``values="mean"``.
     scaling : "minmax", None or (low, high), default="minmax"
         The range of each feature that is scaled to [0, 1]. ``"minmax"`` is the range of the rows held. It is revised when
         the number of rows learned since equals the number held then, if it has moved by more than a tenth, and when
         `forget` removes a row at one of its ends.
     window : int or None, default=None
         Hold only the latest ``window`` rows. Until it is revised, the range of ``scaling`` may be that of older rows.
+    values : {"joint", "mean"}, default="joint"
+        How trees are asked. ``"joint"``: all nodes around a row contribute, large and small, with weights that ridge
+        regression finds for all trees together (see Notes). ``"mean"``: the mean label in the leaf, as in the paper. Joint
+        values are more accurate; means need less time and memory.
+    bandwidth : "auto" or float, default="auto"
+        Joint values only. The time at which a tree has shown half of what it has to say: a larger one gives smaller nodes
+        more weight. ``"auto"`` chooses it by held-out error, in `fit` and whenever the rows held have doubled.
+    ridge : "auto" or float, default="auto"
+        Joint values only. The penalty of ridge regression, divided by the weight of each row; more noise asks for a larger
+        one. ``"auto"`` chooses it together with ``bandwidth``.
     n_jobs : int or None, default=None
         Number of threads. The result does not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -58,12 +69,19 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         Number of features.
     feature_names_in_ : ndarray of str
         Names of the features, if X had any.
+    n_outputs_ : int
+        Numbers per label.
     n_samples_seen_ : int
         Rows learned, forgotten ones included.
     n_samples_ : int
         Rows held.
     budget_ : float
         The budget in use.
+    bandwidth_, ridge_ : float
+        The bandwidth and the ridge in use. Joint values only.
+    validation_error_ : float
+        The held-out squared error (of all outputs, summed) with which they were chosen; NaN if both were given. Joint
+        values only.
     trees_ : sequence of TreeView
         The trees as arrays.
     nbytes_ : int
@@ -71,6 +89,12 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
 
     Notes
     -----
+    Joint values are ridge regression in the kernel of the forest. Let T(x, z) be the time at which a tree separates x from z,
+    and θ the bandwidth; then K(x, z) is the mean over trees of T / (T + θ), or of 1 if they are never separated. The prediction
+    is μ + Σ K(x, x_i) α_i, with μ the mean label, and the duals α solve (K + λ/weight) α = y - μ, with λ the ridge. A row
+    that arrives gets its own dual at once; those of all rows are solved again when the rows held have grown by a tenth.
+    After `forget` they are solved afresh before the next answer, as if the rows forgotten had never been seen.
+
     Of parameters changed after fitting, ``n_jobs`` and ``verbose`` take effect at once. The others shape the forest:
     `partial_fit` checks them but continues with the forest there is; they take effect with the next `fit`.
 
@@ -80,16 +104,21 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from bspforest import BSPForestRegressor
     >>> from sklearn.datasets import make_friedman1
     >>> X, y = make_friedman1(2000, random_state=0)
     >>> forest = BSPForestRegressor(random_state=0).fit(X[:1000], y[:1000])
     >>> round(forest.score(X[1500:], y[1500:]), 2)
-    0.65
+    0.9
     >>> forest.partial_fit(X[1000:1500], y[1000:1500]).n_samples_
     1500
     >>> round(forest.score(X[1500:], y[1500:]), 2)
-    0.67
+    0.92
+    >>> mean, std = forest.predict(X[1500:], return_std=True)
+    >>> two = BSPForestRegressor(random_state=0).fit(X[:1000], np.stack([y, X[:, 0]], axis=1)[:1000])
+    >>> two.predict(X[1500:]).shape
+    (500, 2)
     """
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -99,7 +128,8 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Several outputs need joint values.
         sample_weight : array-like of shape (n_samples,) or None
             Weights of the labels; they do not change where cuts fall.
 
@@ -121,7 +151,8 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         ----------
         X : array-like of shape (n_samples, n_features)
             May be empty.
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Several outputs need joint values.
         sample_weight : array-like of shape (n_samples,) or None
             Weights of the labels; they do not change where cuts fall.
 
@@ -137,28 +168,38 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
             X = check_rows(self, X, reset=False, min_rows=0)
             y = check_targets(type(self).__name__, X, y)
             n_outputs = y.shape[1] if y.ndim == 2 else 1
-            if n_outputs != self._forest.config.n_outputs:
-                raise ValueError(
-                    f"y has {n_outputs} columns, but this forest has learned {self._forest.config.n_outputs}"
-                )
+            if n_outputs != self.n_outputs_:
+                raise ValueError(f"y has {n_outputs} columns, but this forest has learned {self.n_outputs_}")
             return self._learn(X, y, check_weighted_targets(sample_weight, X, y))
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Return the mean over trees of the mean label in the leaf.
+    @property
+    def n_outputs_(self) -> int:
+        """Numbers per label."""
+        return self._fitted_forest().config.n_outputs
 
-        Leaves without weight are left out. Where all are, the answer is that of all rows held together (0 with a
-        standard deviation of NaN if those have no weight either).
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = self.values == "joint"
+        return tags
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Return the label of each row.
+
+        With ``values="mean"``, this is the mean over trees of the mean label in the leaf. Leaves without weight are left out.
+        Where all are, the answer is that of all rows held together (0 with a standard deviation of NaN if those have no weight
+        either).
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         return_std : bool, default=False
             Also return the standard deviation of the label: by the law of total variance, the mean variance in a leaf plus
-            the variance of the leaf means over trees.
+            the variance of the leaf means over trees. With joint values, whose leaves are single rows, the smallest node of
+            at least 10 rows stands for the leaf.
 
         Returns
         -------
-        ndarray of shape (n_samples,), or two of them
+        ndarray of shape (n_samples,) or (n_samples, n_outputs), or two of them
         """
         self._refresh_values()
         with lock_of(self).reading:
@@ -174,7 +215,8 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         """Return quantiles of the label, from the labels in the leaves of all trees.
 
         Each tree spreads a weight of 1 over the labels in its leaf; a quantile is the smallest label at which the sum of the
-        weights reaches its share.
+        weights reaches its share. With joint values, the smallest node of at least 10 rows stands for the leaf, and the
+        quantiles are moved so that the mean of these labels becomes the prediction. There must be one output.
 
         Parameters
         ----------
@@ -189,6 +231,10 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         self._refresh_values()
         with lock_of(self).reading:
             X = self._check_before_predict(X)
+            if self.n_outputs_ > 1:
+                raise ValueError(
+                    f"predict_quantiles needs a forest with one output, but this one has {self.n_outputs_}"
+                )
             values = self._forest.values
             if isinstance(values, JointValues):
                 return values.predict_quantiles(self._forest, X, q)

@@ -124,7 +124,7 @@ class GrowthDisplay:
     >>> from bspforest import BSPForestRegressor
     >>> from bspforest.plotting import GrowthDisplay
     >>> X = np.random.default_rng(0).random((20, 2))
-    >>> display = GrowthDisplay.from_stream(BSPForestRegressor(budget_scale=2, random_state=0), X, X[:, 0])
+    >>> display = GrowthDisplay.from_stream(BSPForestRegressor(budget_scale=2, random_state=0, values="mean"), X, X[:, 0])
     >>> [frame.n_rows for frame in display.frames][-3:]
     [18, 19, 20]
     >>> display.plot_steps([5, 10, 15, 20]).axes_.shape  # planes at the top, trees below

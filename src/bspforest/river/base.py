@@ -14,12 +14,13 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._sklearn_compat import validate_parameter_constraints
-from .._validation import FOREST_CONSTRAINTS
-from ..engine.config import ForestConfig, make_scaling
+from .._validation import FOREST_CONSTRAINTS, JOINT_CONSTRAINTS
+from ..engine.config import ForestConfig
 from ..engine.forest import OnlineForest
 from ..engine.interrupts import Interrupts
 from ..engine.locking import ReadWriteLock, change_alone, lock_of
 from ..engine.progress import SILENT
+from ..values.joint import make_values
 from .rows import Columns, check_frame, check_weight, pad_columns, read_frame, read_row, widen
 
 try:
@@ -40,18 +41,19 @@ OFTEN = 8
 class RiverForest(base.Estimator):
     """What the classifier and the regressor share."""
 
-    voting = "soft"
-
     def __init__(
         self,
         n_estimators: int,
         cuts: str,
         budget: str | float | Callable[[int], float],
         budget_scale: float,
-        min_samples_split: int,
+        min_samples_split: int | str,
         refinement: str,
         scaling: str | tuple[float, float] | None,
         window: int | None,
+        values: str,
+        bandwidth: float | str,
+        ridge: float | str,
         seed: int | None,
     ) -> None:
         self.n_estimators = n_estimators
@@ -62,24 +64,32 @@ class RiverForest(base.Estimator):
         self.refinement = refinement
         self.scaling = scaling
         self.window = window
+        self.values = values
+        self.bandwidth = bandwidth
+        self.ridge = ridge
         self.seed = seed
-        validate_parameter_constraints(FOREST_CONSTRAINTS, self._parameters(), type(self).__name__)
-        make_scaling(scaling, 1)
+        constraints = {**FOREST_CONSTRAINTS, **JOINT_CONSTRAINTS}
+        validate_parameter_constraints(
+            constraints, {name: getattr(self, name) for name in constraints}, type(self).__name__
+        )
+        self._make_config(1, 0)  # raises if parameters contradict each other
         self._rng = random.Random(seed if seed is None else int(seed))
         self._forest: OnlineForest | None = None
         self._columns: Columns = {}
         self._labels: dict[Hashable, int] = {}
         self._seen_at_rebuild = self._n_rebuilds = 0
 
-    def _parameters(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in FOREST_CONSTRAINTS}
+    def _make_config(self, n_features: int, n_classes: int) -> ForestConfig:
+        parameters = {name: getattr(self, name) for name in FOREST_CONSTRAINTS}
+        # Rows without any feature are all in one place.
+        return ForestConfig.from_parameters(max(n_features, 1), n_classes, **parameters)
 
     def _make_forest(self, n_features: int, n_classes: int) -> OnlineForest:
-        # Rows without any feature are all in one place.
-        config = ForestConfig.from_parameters(max(n_features, 1), n_classes, **self._parameters())
+        config = self._make_config(n_features, n_classes)
         state = check_random_state(self._rng.getrandbits(32))
         seed = state.randint(0, 2**32, size=4, dtype=np.uint32)
-        return OnlineForest(config, np.random.SeedSequence(seed.tolist()))
+        values = make_values(self.values, self.bandwidth, self.ridge, int(seed[0]))
+        return OnlineForest(config, np.random.SeedSequence(seed.tolist()), values)
 
     # ------------------------------------------------------------------------------------------------------------------
     # Learning
@@ -163,7 +173,7 @@ class RiverForest(base.Estimator):
                 and forest is not None
                 and len(columns) == forest.config.n_features
             ):
-                change_alone(self, lambda interrupts: forest.learn_row(row, code, weight))
+                change_alone(self, lambda interrupts: forest.learn_row(row, code, weight, interrupts))
             else:
                 self._learn(columns, row, np.array([code]), np.array([weight]), known)
 
@@ -201,14 +211,13 @@ class RiverForest(base.Estimator):
     # ------------------------------------------------------------------------------------------------------------------
     # Predicting
 
-    def _sum_one(self, forest: OnlineForest, x: Mapping) -> list[float]:
-        """Return the sums over leaves for a row: see `bspforest.engine.kernels.predict.add_leaf`."""
-        row = pad_columns(read_row(x, self._columns), forest.config.n_features)
-        return forest.trees.sum_leaves(row, hard=self.voting == "hard")[0].tolist()
+    def _read_row(self, forest: OnlineForest, x: Mapping) -> np.ndarray:
+        """Return ``x`` as a row that the forest can be asked for."""
+        return pad_columns(read_row(x, self._columns), forest.config.n_features)
 
-    def _sum_many(self, forest: OnlineForest, X: pd.DataFrame) -> np.ndarray:
-        rows = pad_columns(read_frame(X, self._columns), forest.config.n_features)
-        return forest.trees.sum_leaves(rows, hard=self.voting == "hard")
+    def _read_frame(self, forest: OnlineForest, X: pd.DataFrame) -> np.ndarray:
+        """Return the rows of a DataFrame such that the forest can be asked for them."""
+        return pad_columns(read_frame(X, self._columns), forest.config.n_features)
 
     # ------------------------------------------------------------------------------------------------------------------
     # river's conventions

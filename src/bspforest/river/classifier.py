@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from ..engine.forest import OnlineForest
 from ..engine.locking import lock_of
 from ..values import mean
+from ..values.joint import JointValues, to_probabilities
 from .base import RiverForest, base
 from .rows import check_frame, make_frame, make_series
 
@@ -35,20 +39,31 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
         forest); or `"isotropic"`, hyperplanes of any direction.
     budget
         How long trees grow: `"minimax"`, which is n^(1/(d+2)) for n rows held and d features, a number, or a function of n
-        that does not decrease.
+        that does not decrease. `"auto"` is infinite for joint values and minimax for means.
     budget_scale
-        Multiplies the budget; tune this first.
+        Multiplies the budget. With `values="mean"`, tune this first.
     min_samples_split
-        A node with fewer rows is not cut.
+        A node with fewer rows is not cut. `"auto"` is 2 for joint values and 4 for means.
     refinement
-        `"exact"`, or `"redraw"` for the paper's Algorithm 4 to the letter.
+        `"exact"`, or `"redraw"` for the paper's Algorithm 4 to the letter, which needs `values="mean"`.
     scaling
         The range of each feature that is scaled to [0, 1]: `"minmax"`, the range seen so far, which makes a scaler in front of
         the forest needless; `None` for features that are scaled already; or one pair `(low, high)` for all features.
     window
         Hold only the latest `window` rows, exactly. Without it memory grows with the stream.
+    values
+        How trees are asked: `"joint"`, all nodes around a row contribute, large and small, with weights that ridge regression
+        finds for all trees together; or `"mean"`, the class frequencies in the leaf, as in the paper. Joint values are more
+        accurate; means need less time and memory.
+    bandwidth
+        Joint values only. A larger one gives smaller nodes more weight. `"auto"` chooses it by held-out error whenever the
+        rows held have doubled.
+    ridge
+        Joint values only. The penalty of ridge regression; more noise asks for a larger one. `"auto"` chooses it together
+        with `bandwidth`.
     voting
         `"soft"`, the mean of the class frequencies in the leaves; or `"hard"`, the votes of the leaves' most frequent classes.
+        Only with `values="mean"`; joint values do not vote.
     seed
         Random seed for reproducibility.
 
@@ -73,16 +88,32 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
         n_estimators: int = 10,
         *,
         cuts: str = "pairs",
-        budget: str | float | Callable[[int], float] = "minimax",
+        budget: str | float | Callable[[int], float] = "auto",
         budget_scale: float = 1.0,
-        min_samples_split: int = 4,
+        min_samples_split: int | str = "auto",
         refinement: str = "exact",
         scaling: str | tuple[float, float] | None = "minmax",
         window: int | None = None,
+        values: str = "joint",
+        bandwidth: float | str = "auto",
+        ridge: float | str = "auto",
         voting: str = "soft",
         seed: int | None = None,
     ) -> None:
-        super().__init__(n_estimators, cuts, budget, budget_scale, min_samples_split, refinement, scaling, window, seed)
+        super().__init__(
+            n_estimators,
+            cuts,
+            budget,
+            budget_scale,
+            min_samples_split,
+            refinement,
+            scaling,
+            window,
+            values,
+            bandwidth,
+            ridge,
+            seed,
+        )
         if voting not in ("soft", "hard"):
             raise ValueError(f"voting must be 'soft' or 'hard', got {voting!r}")
         self.voting = voting
@@ -104,7 +135,10 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
         return float(code), known
 
     def predict_proba_one(self, x: dict, **kwargs: Any) -> dict:
-        """Return the probability of each label seen so far: the mean over trees of the class frequencies in the leaf.
+        """Return the probability of each label seen so far.
+
+        With joint values, the scores of ridge regression clipped to [0.001, 1] and normalised; with `values="mean"`, the mean
+        over trees of the class frequencies in the leaf, or of votes.
 
         Parameters
         ----------
@@ -120,10 +154,20 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
             forest = self._forest
             if forest is None:
                 return {}
-            *sums, trees = self._sum_one(forest, x)
+            row = self._read_row(forest, x)
+            if isinstance(forest.values, JointValues):
+                shares = self._predict_proba(forest, row)[0].tolist()
+                return dict(zip(self._labels, shares, strict=True))
+            *sums, trees = forest.trees.sum_leaves(row, hard=self.voting == "hard")[0].tolist()
             if not trees:
                 sums, trees = mean.shares_of_held(forest).tolist(), 1.0
             return {label: share / trees for label, share in zip(self._labels, sums, strict=True)}
+
+    def _predict_proba(self, forest: OnlineForest, rows: np.ndarray) -> np.ndarray:
+        """Return the probability of each label for each row."""
+        if isinstance(forest.values, JointValues):
+            return to_probabilities(forest.values.predict(forest, rows), forest.trees.n_classes)
+        return mean.shares(forest, forest.trees.sum_leaves(rows, hard=self.voting == "hard"))
 
     def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
         """Return `predict_proba_one` for each row of a DataFrame; one column per label."""
@@ -132,7 +176,7 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
             forest = self._forest
             if forest is None:
                 return make_frame(None, X, [])
-            return make_frame(mean.shares(forest, self._sum_many(forest, X)), X, list(self._labels))
+            return make_frame(self._predict_proba(forest, self._read_frame(forest, X)), X, list(self._labels))
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
         """Return the most probable label for each row of a DataFrame; None before any learning."""
@@ -142,5 +186,5 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
             if forest is None:
                 return make_series([None] * len(X), X, dtype=object)
             labels = list(self._labels)
-            best = mean.shares(forest, self._sum_many(forest, X)).argmax(axis=1)
+            best = self._predict_proba(forest, self._read_frame(forest, X)).argmax(axis=1)
             return make_series([labels[k] for k in best], X)

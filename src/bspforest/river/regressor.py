@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..engine.locking import lock_of
 from ..values import mean
+from ..values.joint import JointValues
 from .base import RiverForest, base
 from .rows import check_frame, check_number, make_series
 
@@ -35,18 +36,28 @@ class BSPForestRegressor(RiverForest, base.MiniBatchRegressor):
         forest); or `"isotropic"`, hyperplanes of any direction.
     budget
         How long trees grow: `"minimax"`, which is n^(1/(d+2)) for n rows held and d features, a number, or a function of n
-        that does not decrease.
+        that does not decrease. `"auto"` is infinite for joint values and minimax for means.
     budget_scale
-        Multiplies the budget; tune this first.
+        Multiplies the budget. With `values="mean"`, tune this first.
     min_samples_split
-        A node with fewer rows is not cut.
+        A node with fewer rows is not cut. `"auto"` is 2 for joint values and 4 for means.
     refinement
-        `"exact"`, or `"redraw"` for the paper's Algorithm 4 to the letter.
+        `"exact"`, or `"redraw"` for the paper's Algorithm 4 to the letter, which needs `values="mean"`.
     scaling
         The range of each feature that is scaled to [0, 1]: `"minmax"`, the range seen so far, which makes a scaler in front of
         the forest needless; `None` for features that are scaled already; or one pair `(low, high)` for all features.
     window
         Hold only the latest `window` rows, exactly. Without it memory grows with the stream.
+    values
+        How trees are asked: `"joint"`, all nodes around a row contribute, large and small, with weights that ridge regression
+        finds for all trees together; or `"mean"`, the mean label in the leaf, as in the paper. Joint values are more
+        accurate; means need less time and memory.
+    bandwidth
+        Joint values only. A larger one gives smaller nodes more weight. `"auto"` chooses it by held-out error whenever the
+        rows held have doubled.
+    ridge
+        Joint values only. The penalty of ridge regression; more noise asks for a larger one. `"auto"` chooses it together
+        with `bandwidth`.
     seed
         Random seed for reproducibility.
 
@@ -71,21 +82,39 @@ class BSPForestRegressor(RiverForest, base.MiniBatchRegressor):
         n_estimators: int = 10,
         *,
         cuts: str = "pairs",
-        budget: str | float | Callable[[int], float] = "minimax",
+        budget: str | float | Callable[[int], float] = "auto",
         budget_scale: float = 1.0,
-        min_samples_split: int = 4,
+        min_samples_split: int | str = "auto",
         refinement: str = "exact",
         scaling: str | tuple[float, float] | None = "minmax",
         window: int | None = None,
+        values: str = "joint",
+        bandwidth: float | str = "auto",
+        ridge: float | str = "auto",
         seed: int | None = None,
     ) -> None:
-        super().__init__(n_estimators, cuts, budget, budget_scale, min_samples_split, refinement, scaling, window, seed)
+        super().__init__(
+            n_estimators,
+            cuts,
+            budget,
+            budget_scale,
+            min_samples_split,
+            refinement,
+            scaling,
+            window,
+            values,
+            bandwidth,
+            ridge,
+            seed,
+        )
 
     def _encode(self, y: Any, known: dict) -> tuple[float, dict]:
         return check_number("y", y), known
 
     def predict_one(self, x: dict) -> float:
-        """Return the mean over trees of the mean label in the leaf; 0 before any learning.
+        """Return the label of a row; 0 before any learning.
+
+        With `values="mean"`, this is the mean over trees of the mean label in the leaf.
 
         Parameters
         ----------
@@ -95,11 +124,21 @@ class BSPForestRegressor(RiverForest, base.MiniBatchRegressor):
         """
         with lock_of(self).reading:
             forest = self._forest
-            return 0.0 if forest is None else mean.mean_of_row(forest, self._sum_one(forest, x))
+            if forest is None:
+                return 0.0
+            row = self._read_row(forest, x)
+            if isinstance(forest.values, JointValues):
+                return float(forest.values.predict(forest, row)[0, 0])
+            return mean.mean_of_row(forest, forest.trees.sum_leaves(row)[0].tolist())
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
         """Return `predict_one` for each row of a DataFrame."""
         check_frame(X)
         with lock_of(self).reading:
             forest = self._forest
-            return make_series(0.0 if forest is None else mean.means(forest, self._sum_many(forest, X)), X)
+            if forest is None:
+                return make_series(0.0, X)
+            rows = self._read_frame(forest, X)
+            if isinstance(forest.values, JointValues):
+                return make_series(forest.values.predict(forest, rows)[:, 0], X)
+            return make_series(mean.means(forest, forest.trees.sum_leaves(rows)), X)

@@ -182,9 +182,11 @@ class JointValues(Values):
     def add_classes(self, arrays: ForestArrays, n_before: int, n_after: int) -> ForestArrays:
         """Return arrays with the label columns of more classes, which no row has had so far. No prediction changes.
 
-        The column of the second of two classes becomes two columns that add up to 0; those of new classes are 0.
+        The column of the second of two classes becomes two columns that add up to 0; those of new classes are 0. The next rows
+        bring a solve.
         """
         self._changed()
+        self.is_solved = False
         n_columns = count_columns(n_after, 1)
 
         def widen(old: np.ndarray) -> np.ndarray:

@@ -44,35 +44,49 @@ class NeighbourLabels:
         return self._hosts[trees, newest]
 
     def stds(self, forest: OnlineForest, X: np.ndarray) -> np.ndarray:
-        """Return the standard deviation of each output, by the law of total variance over trees and their nodes."""
+        """Return the standard deviation of each output, by the law of total variance over trees and their nodes.
+
+        Nodes without weight are left out. Where all are, the rows held answer all together.
+        """
         hosts = self._find_hosts(forest, X)
-        n_trees = len(self._order)
-        scale = np.abs(self._y).max() or 1.0
-        first, second = np.zeros((2, len(X), self._y.shape[1]))
-        within = np.zeros_like(first)
-        for m in range(n_trees):
-            w = self._w[self._order[m]][:, None]
-            y = self._y[self._order[m]] / scale
+        if not self._w.any():
+            return np.full((len(X), self._y.shape[1]), np.nan)
+        gaps = self._y - np.average(self._y, axis=0, weights=self._w)  # sums of squares of large labels would cancel
+        scale = np.abs(gaps[self._w > 0]).max() or 1.0
+        gaps /= scale
+        n_speak, first, second, within = np.zeros((4, len(X), self._y.shape[1]))
+        for m, order in enumerate(self._order):
+            w, y = self._w[order][:, None], gaps[order]
             weight, total, squares = (
                 np.concatenate([np.zeros((1, a.shape[1])), np.cumsum(a, axis=0)]) for a in (w, w * y, w * y * y)
             )
             start, end = hosts[:, m].T
-            around = np.maximum(weight[end] - weight[start], 1e-300)
-            mean = (total[end] - total[start]) / around
-            within += np.maximum((squares[end] - squares[start]) / around - mean**2, 0.0)
+            around = weight[end] - weight[start]
+            share = np.divide(1.0, around, out=np.zeros_like(around), where=around > 0)
+            mean = (total[end] - total[start]) * share
+            within += np.maximum((squares[end] - squares[start]) * share - mean**2, 0.0)
+            n_speak += around > 0
             first += mean
             second += mean**2
-        between = np.maximum(second / n_trees - (first / n_trees) ** 2, 0.0)
-        return scale * np.sqrt(within / n_trees + between)
+        silent = n_speak == 0
+        n_speak[silent] = 1.0
+        between = np.maximum(second / n_speak - (first / n_speak) ** 2, 0.0)
+        variance = within / n_speak + between
+        return scale * np.sqrt(np.where(silent, np.average(gaps**2, axis=0, weights=self._w), variance))
 
     def centred_quantiles(self, forest: OnlineForest, X: np.ndarray, q: np.ndarray) -> np.ndarray:
-        """Return quantiles of the first output about its mean, each tree with a weight of 1."""
+        """Return quantiles of the first output about its mean, each tree with a weight of 1.
+
+        Where no label has weight, the rows held answer all together.
+        """
         hosts = self._find_hosts(forest, X)
         out = np.empty((len(X), len(q)))
         for row in range(len(X)):
             slots = [self._order[m, start:end] for m, (start, end) in enumerate(hosts[row])]
             shares = [self._w[part] / max(self._w[part].sum(), 1e-300) for part in slots]
             labels, weights = self._y[np.concatenate(slots), 0], np.concatenate(shares)
+            if not weights.any():
+                labels, weights = self._y[:, 0], self._w
             if not weights.any():
                 out[row] = np.nan
                 continue

@@ -1,7 +1,7 @@
 """``bspforest demo``: predict and learn a simulated stream, beside a Mondrian forest and a batch forest.
 
 The stream is Friedman's function of five features among eight. Every row is first predicted, then learned. The batch
-random forest, refitted from time to time on all rows so far, shows what learning each row only once costs.
+random forest is refitted from time to time on all rows so far: what that gains over learning each row once can be seen.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ...engine.progress import Progress
 from ..errors import NoMatplotlibError, UsageError
 from ..evaluation.baselines import ForestModel, make_baseline
 from ..evaluation.runner import Runner
+from ..forest_arguments import make_parameters
 from ..formatting import format_table
 from ..pictures import check_picture, draw_curves
 from ..progress import compile_kernels
@@ -31,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     check_picture(options.output, "--output")
     X, y, _ = make_friedman(options.rows, FEATURES, noise=NOISE, random_state=0)
     window = min(1_000, options.rows // 4)
-    forest, runners = _make_runners(options.trees, refit_every=options.rows // 5, window=window)
+    forest, runners = _make_runners(make_parameters(options), refit_every=options.rows // 5, window=window)
     compile_kernels()
     print_lines(f"{options.rows:,} rows, each predicted and then learned; {options.trees} trees.")
     _run_stream(runners, X, y)
@@ -49,9 +50,8 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _make_runners(trees: int, refit_every: int, window: int) -> tuple[Any, list[Runner]]:
+def _make_runners(parameters: dict[str, Any], refit_every: int, window: int) -> tuple[Any, list[Runner]]:
     """Return the online forest, and the runners of all models."""
-    parameters = {"n_estimators": trees, "budget_scale": 1.0, "random_state": 0, "n_jobs": None}
     model = ForestModel(0, **parameters)
     mondrian = make_baseline("mondrian", 0, FEATURES, parameters, window)
     mondrian.name = "Mondrian forest, online"

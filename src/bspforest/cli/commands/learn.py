@@ -189,7 +189,7 @@ def _check_same(
     options: argparse.Namespace, forest: Any, record: Record, target: Target, kinds: dict[str, str]
 ) -> None:
     """Refuse options that do not fit the saved forest."""
-    check_jobs(options)
+    check_jobs(options.jobs)
     parameters = forest.get_params()
     saved = {name: parameters[known.parameter] for name, known in FOREST_ARGUMENTS.items() if name != "jobs"}
     saved |= {"target": target.name, "task": target.task, "chunk_rows": record.chunk_rows}

@@ -34,7 +34,7 @@ PREDICTION = "prediction"
 
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
-    check_jobs(options)
+    check_jobs(options.jobs)
     _check_output(options)
     to_file = options.output != "-"
     forest, record = load_model(options.model)
