@@ -48,7 +48,7 @@ def test_learning_without_memory_to_grow(monkeypatch):
     monkeypatch.undo()
     assert failed > 1
     # If memory runs out after the trees have the rows, when the cut of a large leaf is due, the rows are learned.
-    reserve = type(forest.trees)._reserve
+    reserve = type(forest.trees).reserve
     late = laws.make(X, 3, budget=lambda n: 1e-3 if n < 500 else 3.0)
     laws.learn(late, X[:490])
     left = [1]
@@ -59,7 +59,7 @@ def test_learning_without_memory_to_grow(monkeypatch):
             raise MemoryError
         reserve(self, n)
 
-    monkeypatch.setattr(type(forest.trees), "_reserve", fail_late)
+    monkeypatch.setattr(type(forest.trees), "reserve", fail_late)
     with pytest.raises(MemoryError):
         laws.learn(late, X[490:510])
     monkeypatch.undo()
@@ -90,7 +90,7 @@ def test_redrawing_without_memory(monkeypatch):
     for call in range(1, 40):
         forest = laws.make(X, 9, budget=lambda n: 0.01 if n < 100 else 4.0, redraw=True)
         laws.learn(forest, X[:99])
-        fail_from(monkeypatch, forest.trees, "_reserve", call)
+        fail_from(monkeypatch, forest.trees, "reserve", call)
         try:
             laws.learn(forest, X[99:130])
         except MemoryError:
@@ -255,7 +255,7 @@ X = np.random.default_rng(0).random((160_000, 8))
 values, step = sys.argv[1], int(sys.argv[2])
 forest = BSPForestRegressor(2, values=values, random_state=0).fit(X[:150_000], X[:150_000, 0])
 saved = pickle.dumps(forest)
-forest.partial_fit(X[150_000:], X[150_000:, 0])
+forest.partial_fit(X[150_000:], X[150_000:, 0]).forget([0])  # load the kernels
 limits, failed = resource.getrlimit(resource.RLIMIT_AS), 0
 for spare in range(0, 30):
     del forest

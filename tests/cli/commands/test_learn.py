@@ -52,6 +52,35 @@ def test_model_is_that_of_partial_fit(numbers, run, tmp_path):
     assert same(bspforest.load(model), forest)
 
 
+@pytest.mark.parametrize(
+    ("options", "parameters"),
+    [
+        ((), {"values": "joint", "bandwidth": "auto", "ridge": "auto"}),
+        (("--bandwidth", 2, "--ridge", 0.5), {"bandwidth": 2.0, "ridge": 0.5}),
+        (("--values", "mean", "--budget-scale", 2), {"values": "mean", "budget_scale": 2.0}),
+        (("--values", "mean", "--refinement", "redraw"), {"values": "mean", "refinement": "redraw"}),
+    ],
+)
+def test_values_are_kept_and_resumed(options, parameters, numbers, run, tmp_path):
+    """Half the file, then all of it with --resume, is the whole file at once."""
+    path, X, y = numbers
+    model, half = tmp_path / "m.bsp", tmp_path / "growing.csv"
+    lines = Path(path).read_text().splitlines(keepends=True)
+    half.write_text("".join(lines[:301]))
+    command = ("learn", half, "--target", "y", "--model", model, "--trees", 3, "--chunk-rows", 100)
+    assert run(*command, *options)[0] == 0
+    half.write_text("".join(lines))
+    assert run(*command, "--resume")[0] == 0
+    forest = BSPForestRegressor(3, random_state=0, **parameters)
+    for start in range(0, 600, 100):
+        forest.partial_fit(X[start : start + 100], y[start : start + 100])
+    loaded = bspforest.load(model)
+    assert same(loaded, forest) and loaded.get_params().items() >= parameters.items()
+    other = "mean" if loaded.values == "joint" else "joint"
+    code, _, err = run(*command, "--resume", "--values", other)
+    assert code == 2 and f"was learned with --values {loaded.values}, which cannot be changed" in err
+
+
 def test_existing_models_are_not_overwritten(numbers, run, tmp_path):
     model = tmp_path / "m.bsp"
     model.write_bytes(b"precious")

@@ -13,7 +13,7 @@ def test_missing_room_raises(monkeypatch, chunk):
     X = np.random.default_rng(0).random((450, 3))
     forest = laws.make(X, 2, budget=20.0)
     laws.learn(forest, X[:50])
-    monkeypatch.setattr(forest.trees, "_reserve", lambda n: None)
+    monkeypatch.setattr(forest.trees, "reserve", lambda n: None)
 
     def learn_rest():
         for start in range(50, 450, chunk):
