@@ -244,9 +244,9 @@ def test_huge_labels_and_windows_are_accepted(tmp_path):
 @pytest.mark.parametrize("forgery", ["not a number", "itself", "in use", "lost"])
 def test_forged_lists_of_free_boxes(tmp_path, forgery):
     """Fails if the list of free boxes is followed unchecked: it may have no end, or end outside of the boxes."""
-    forest = make_forest("pairs", "exact", 0)
-    forest.forget(forest._forest.rows.held_ids()[:-15])
-    content = copy_content(forest)
+    X = np.random.default_rng(0).random((120, 3))
+    settings = {"values": "mean", "budget": np.inf, "min_samples_split": 2, "scaling": None, "random_state": 0}
+    content = copy_content(bspforest.BSPForestRegressor(1, **settings).fit(X, X[:, 0]).forget(np.arange(100)))
     write_content(content, tmp_path / "m", overwrite=True)
     bspforest.load(tmp_path / "m", check="fully")
     boxes, state, cuts = (array_of(content, name) for name in ("boxes", "state", "cuts"))
