@@ -57,7 +57,19 @@ def bench_checkpoints(data: Path, folder: Path, trees: int, rounds: int) -> Iter
     for _ in range(rounds):
         for every in (10_000, 10 * ROWS):
             seconds = run_command(
-                *("learn", data, "--target", "y", "--model", folder / "m.bsp", "--overwrite", "--values", "mean", "--trees", trees),
+                *(
+                    "learn",
+                    data,
+                    "--target",
+                    "y",
+                    "--model",
+                    folder / "m.bsp",
+                    "--overwrite",
+                    "--values",
+                    "mean",
+                    "--trees",
+                    trees,
+                ),
                 *("--checkpoint-rows", every),
             )
             best[every] = np.minimum(best.get(every, np.inf), seconds)
@@ -78,7 +90,18 @@ def print_table() -> None:
         write_csv(folder / "data.csv")
         run_command("evaluate", folder / "data.csv", "--target", "y", "--trees", 2, "--max-rows", 2000)  # compile
         run_command(
-            *("learn", folder / "data.csv", "--target", "y", "--values", "mean", "--trees", 2, "--model", folder / "w.bsp"),
+            *(
+                "learn",
+                folder / "data.csv",
+                "--target",
+                "y",
+                "--values",
+                "mean",
+                "--trees",
+                2,
+                "--model",
+                folder / "w.bsp",
+            ),
             *("--checkpoint-rows", 50_000),
         )
         for bench in (bench_evaluate, bench_checkpoints):

@@ -68,7 +68,9 @@ def test_the_latest_cut_that_is_accepted_costs_little(tmp_path, cuts, d):
 def test_many_cuts_that_are_each_a_little_late_are_refused(tmp_path, cuts):
     """All times, and the budget, forty times as late: none is absurd by itself, but along a path they add up."""
     X = np.random.default_rng(0).random((3000, 2))
-    forest = BSPForestRegressor(2, cuts=cuts, budget=30.0, scaling=(0, 1), random_state=0, values="mean").fit(X, X[:, 0])
+    forest = BSPForestRegressor(2, cuts=cuts, budget=30.0, scaling=(0, 1), random_state=0, values="mean").fit(
+        X, X[:, 0]
+    )
     content = copy_content(forest)
     write_content(content, tmp_path / "m", overwrite=True)
     bspforest.load(tmp_path / "m", check="fully")
@@ -121,7 +123,8 @@ def test_honest_forests_are_accepted(cuts, make):
                 refinement=refinement,
                 scaling=None,
                 min_samples_split=2,
-                random_state=0, values="mean",
+                random_state=0,
+                values="mean",
             ).fit(X[:60], y[:60])
             check_fully(forest._forest, "batch")
             forest.partial_fit(X[60:110], y[60:110])

@@ -185,3 +185,34 @@ def count_columns(n_classes: int, n_outputs: int) -> int:
     if not n_classes:
         return n_outputs
     return 1 if n_classes == 2 else n_classes
+
+
+def budgets_of_blocks(config: ForestConfig, held: int, sizes: list[int]) -> list[np.ndarray]:
+    """Return the budgets after the rows of each block, with ``held`` rows before; raise if they decrease.
+
+    The exact law needs only the last one of a block.
+    """
+    most = config.window if config.window is not None else 2**62
+    last = config.budget(held) if held else 0.0
+    blocks = []
+    for size in sizes:
+        first = 1 if config.redraw else size
+        values = []
+        for n in range(held + first, held + size + 1):
+            value = config.budget(min(n, most))
+            if value < last:
+                raise ValueError(
+                    f"budget must not decrease with the number of rows held, but it is {last!r} for fewer rows "
+                    f"than {min(n, most)} and then {value!r}"
+                )
+            last = value
+            values.append(value)
+        held += size
+        blocks.append(np.array(values) if config.redraw else np.full(size, last))
+    return blocks
+
+
+def budgets_of_held(config: ForestConfig, held: int) -> np.ndarray:
+    """Return the budget for the rows held, or, if cuts are redrawn, after each of them."""
+    first = 1 if config.redraw else max(held, 1)
+    return np.array([config.budget(k) for k in range(first, held + 1)], float)

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import LABEL, LABEL_WEIGHT, ForestArrays, Scratch, allocate
-from .config import FAMILIES, ForestConfig
+from .arrays import LABEL, LABEL_WEIGHT, Scratch, allocate
+from .config import FAMILIES, ForestConfig, budgets_of_blocks, budgets_of_held
 from .ensemble import TreeEnsemble
 from .interrupts import UNPROTECTED, Interrupts
-from .memory import empty
 from .progress import SILENT, Progress
 from .rows import RowTable
 from .scaling import find_range, spread
+from .values import Values
 
 # (row, tree) pairs learned between two chances to be interrupted: about a second.
 BLOCK = 1_000_000
@@ -29,32 +29,6 @@ REBUILD_SHARE = 7
 
 # Rows whose range is looked at together.
 RANGE_BLOCK = 65_536
-
-
-class Values:
-    """What is kept beside the trees in order to predict. Mean values need nothing: the leaves have all of it.
-
-    A forest calls these methods after its trees and rows have changed.
-    """
-
-    # Whether labels that are forgotten still have a say: `refresh` must be called before predicting, learning or saving.
-    is_stale = False
-
-    def built(self, forest: OnlineForest, *, in_order: bool, interrupts: Interrupts) -> None:
-        """All trees were built from the rows held, which came ``in_order`` of time."""
-
-    def inserted(self, forest: OnlineForest, slots: np.ndarray, interrupts: Interrupts) -> None:
-        """The rows in ``slots`` were inserted into all trees."""
-
-    def forgotten(self, forest: OnlineForest, slots: np.ndarray, *, exactly: bool) -> None:
-        """The rows in ``slots`` were removed: ``exactly``, as if they had never been seen, or because of a window."""
-
-    def refresh(self, forest: OnlineForest, interrupts: Interrupts) -> None:
-        """Remove what forgotten labels have left."""
-
-    def add_classes(self, arrays: ForestArrays, n_before: int, n_after: int) -> ForestArrays:
-        """Return arrays with room for more classes, which no row has had so far."""
-        return arrays
 
 
 class OnlineForest:
@@ -160,18 +134,16 @@ class OnlineForest:
         if (held == 0 and not self.config.redraw) or self._is_large(len(X) - skip):
             size = max(len(X), 1)
         starts = range(skip, len(X), size)
-        budgets = self._budgets_of_blocks(held, [min(size, len(X) - start) for start in starts])
+        budgets = budgets_of_blocks(self.config, held, [min(size, len(X) - start) for start in starts])
         for start, block_budgets in zip(starts, budgets, strict=True):
             block = slice(start, start + size)
             if start == skip > 0:
                 self.forget_oldest(self.n_held)
                 self.rows.skip(skip)
                 progress.advance(skip)
-            if self._should_rebuild(X[block]):
-                self._rebuild_with(X[block], y[block], w[block], float(block_budgets[-1]), progress, interrupts)
-                interrupts.poll()
-                continue
-            self._make_window_room(len(X[block]))
+            is_large = self._is_large(len(X[block]))
+            if not is_large:
+                self._make_window_room(len(X[block]))
             if self.n_held == 0 and self.config.scaling == "minmax":
                 self._set_range(*find_range(X[skip:]))
                 self.held_at_scaling = len(X) - skip
@@ -179,6 +151,9 @@ class OnlineForest:
             if self.n_held == 0 and not self.config.redraw:
                 self._build_first(X[block], y[block], w[block], float(block_budgets[-1]), progress)
                 self._value_first(len(X[block]), in_order, interrupts)
+            elif is_large or self._are_too_close(X[block]):
+                self._rebuild_with(X[block], y[block], w[block], float(block_budgets[-1]), interrupts)
+                progress.advance(len(X[block]))
             else:
                 self._add(X[block], y[block], w[block], block_budgets, interrupts)
                 progress.advance(len(X[block]))
@@ -192,35 +167,11 @@ class OnlineForest:
             return
         budget = self.config.budget(held + 1 if window is None else min(held + 1, window))
         if budget < self.config.budget(held):
-            self._budgets_of_blocks(held, [1])  # says what is wrong
+            budgets_of_blocks(self.config, held, [1])  # says what is wrong
         if self.verify is not None:
             self._verify()
         self._make_window_room(1)
         self._add(x, y, w, np.array([budget]), interrupts)
-
-    def _budgets_of_blocks(self, held: int, sizes: list[int]) -> list[np.ndarray]:
-        """Return the budgets after the rows of each block; raise if they decrease, before anything is changed.
-
-        The exact law needs only the last one of a block.
-        """
-        most = self.config.window if self.config.window is not None else 2**62
-        last = self.config.budget(held) if held else 0.0
-        blocks = []
-        for size in sizes:
-            first = 1 if self.config.redraw else size
-            values = []
-            for n in range(held + first, held + size + 1):
-                value = self.config.budget(min(n, most))
-                if value < last:
-                    raise ValueError(
-                        f"budget must not decrease with the number of rows held, but it is {last!r} for fewer rows "
-                        f"than {min(n, most)} and then {value!r}"
-                    )
-                last = value
-                values.append(value)
-            held += size
-            blocks.append(np.array(values) if self.config.redraw else np.full(size, last))
-        return blocks
 
     def _build_first(self, X: np.ndarray, y: np.ndarray, w: np.ndarray, budget: float, progress: Progress) -> None:
         """Build the trees from rows, with none held so far."""
@@ -265,40 +216,33 @@ class OnlineForest:
             self.values.inserted(self, slots, interrupts)
 
     def _is_large(self, n: int) -> bool:
-        """Return whether n rows are so many, beside the rows held, that building afresh takes less time than inserting them."""
+        """Return whether n rows are so many, beside the rows held, that building afresh takes less time than inserting them.
+
+        Only for joint values: with means, the trees of a seed are to stay what they were.
+        """
         return self.config.n_columns > 0 and n >= REBUILD_FROM and REBUILD_SHARE * n >= self.n_held > 0
 
-    def _should_rebuild(self, X: np.ndarray) -> bool:
-        """Return whether to build the trees afresh with these rows: many, or closer together than boxes can tell.
+    def _are_too_close(self, X: np.ndarray) -> bool:
+        """Return whether rows are many, and closer together than boxes can tell.
 
-        With joint values, trees are grown to single points, and doubling 100,000 rows takes FIXME of the time of inserting. With mean
-        values, the trees of a seed are to stay what they were. But boxes are float32: where all candidates fall into their rounding,
-        rows are inserted one by one, and 49,000 rows take 23 s with 100 trees, against 1 s for building.
+        Boxes are float32. Where all candidates fall into their rounding, rows are inserted one by one, and 49,000 rows take
+        23 s with 100 trees, against 1 s for building.
         """
         n = len(X)
-        if self._is_large(n):
-            return True
-        if self.config.redraw or n < REBUILD_FROM or REBUILD_SHARE * n < self.n_held or self.n_held == 0:
+        if self.config.redraw or n < REBUILD_FROM or REBUILD_SHARE * n < self.n_held:
             return False
         shift, scale = self.trees.arrays.scaling
         Z = (X[:: n // REBUILD_FROM] - shift) * scale
         distinct = len(np.unique(Z.astype(np.float32), axis=0))
         return 4 * distinct < len(np.unique(Z, axis=0))
 
-    def _rebuild_with(
-        self,
-        X: np.ndarray,
-        y: np.ndarray,
-        w: np.ndarray,
-        budget: float,
-        progress: Progress,
-        interrupts: Interrupts,
-    ) -> None:
-        """Build the trees afresh from the rows held and these: exact, as with a revised range. It cannot be interrupted."""
+    def _rebuild_with(self, X: np.ndarray, y: np.ndarray, w: np.ndarray, budget: float, interrupts: Interrupts) -> None:
+        """Build the trees afresh from the rows held and these: exact, as with a revised range. Building is not interrupted."""
         window = self.config.window
         leaving = max(0, self.n_held + len(X) - window) if window is not None else 0
         scratch = self.trees.make_build_scratch(self.n_held + len(X) - leaving)
-        self.trees.reserve(len(X) - leaving)  # so that building cannot run out of memory
+        if self.config.n_columns:  # trees grow to single rows: with this, building cannot run out of memory
+            self.trees.reserve(max(0, len(X) - leaving))
         added = self._store(X, y, w)
         if leaving:
             ids = self.rows.oldest(leaving)
@@ -308,7 +252,6 @@ class OnlineForest:
         self.rows.add(added)
         low_high = self._find_range() if self.config.scaling == "minmax" else self.range
         self._rebuild(scratch, np.array([max(self.budget, budget)]), low_high)
-        progress.advance(len(X))
         self.values.built(self, in_order=True, interrupts=interrupts)
 
     def _store(self, X: np.ndarray, y: Any, w: Any) -> np.ndarray:
@@ -379,7 +322,7 @@ class OnlineForest:
         moved = least * (used_high - used_low)
         built = False
         if np.any(np.abs(low - used_low) > moved) or np.any(np.abs(high - used_high) > moved):
-            budgets = self._budgets_of_held()  # calls the user's function: before anything is changed
+            budgets = budgets_of_held(self.config, self.n_held)  # calls the user's function: before anything is changed
             try:
                 scratch = [] if self.config.redraw else self.trees.make_build_scratch(self.n_held)
             except MemoryError:
@@ -401,11 +344,6 @@ class OnlineForest:
             lowest, highest = find_range(X)
             low, high = np.minimum(low, lowest), np.maximum(high, highest)
         return low, high
-
-    def _budgets_of_held(self) -> np.ndarray:
-        """Return the budget for the rows held, or, if cuts are redrawn, after each of them."""
-        first = 1 if self.config.redraw else max(self.n_held, 1)
-        return np.array([self.config.budget(k) for k in range(first, self.n_held + 1)], float)
 
     def _rebuild(self, scratch: list[Scratch], budgets: np.ndarray, *ranges: tuple[np.ndarray, np.ndarray]) -> None:
         """Build the trees afresh with the first of several ranges for which there is enough memory.
@@ -485,36 +423,6 @@ class OnlineForest:
         """Forget the n oldest rows, to make room: the range is revised when as many have been learned."""
         if n > 0:
             self._forget(self.rows.oldest(n))
-
-    def median_root_time(self) -> float:
-        """Return the median over trees of the time of the first cut; infinite if a tree has none."""
-        arrays = self.trees.arrays
-        roots = arrays.state["root"].astype(np.int64)
-        if (roots < 0).any():
-            return np.inf
-        return float(np.median(arrays.cuts["time"][np.arange(len(roots)), roots]))
-
-    def build_aside(self, slots: np.ndarray, n_trees: int, rng: np.random.Generator) -> TreeEnsemble:
-        """Return trees built from some of the rows held, which this forest does not keep."""
-        streams = rng.integers(0, 2**64, size=(n_trees, 4), dtype=np.uint64)
-        own = self.trees.arrays
-        arrays = allocate(
-            family=own.family,
-            min_split=own.min_split,
-            redraw=False,
-            n_classes=own.n_classes,
-            n_features=self.config.n_features,
-            streams=streams,
-            n_outputs=self.config.n_outputs,
-            n_columns=own.duals.shape[1],  # classes may have been added
-        )
-        held = {name: getattr(own, name) for name in ("rows", "labels", "duals", "residuals", "scaling")}
-        links = empty((n_trees, len(own.rows)), np.int32)
-        queue = empty((n_trees, own.queue.shape[1]), own.queue.dtype)
-        trees = TreeEnsemble(arrays._replace(links=links, queue=queue, **held))
-        trees.n_threads = self.trees.n_threads
-        trees.build(slots, self.budget, trees.make_build_scratch(len(slots)), SILENT)
-        return trees
 
     def snapshot(self) -> OnlineForest:
         """Return a copy that shares no arrays with this forest and holds no trace of rows that are forgotten."""

@@ -16,7 +16,8 @@ import numpy as np
 from .. import __version__
 from ..engine import arrays as layout
 from ..engine.config import FAMILIES, ConstantBudget, ForestConfig, MinimaxBudget, count_columns
-from ..engine.forest import OnlineForest, Values
+from ..engine.forest import OnlineForest
+from ..engine.values import Values
 from ..values.joint import JointValues
 
 if TYPE_CHECKING:

@@ -13,11 +13,12 @@ from __future__ import annotations
 import joblib
 import numpy as np
 
-from ..engine.forest import OnlineForest, Values
+from ..engine.forest import OnlineForest
 from ..engine.kernels.validate import check_tree
 from ..engine.kernels.validate_points import WRONG, CheckScratch, make_checks
 from ..engine.kernels.validate_sums import find_wrong_sum
 from ..engine.parallel import run_parts
+from ..engine.values import Values
 from ..values.joint import JointValues
 from .header import ModelFileError, expect
 

@@ -12,12 +12,14 @@ import numpy as np
 
 from ..engine.arrays import LABEL, LABEL_WEIGHT, PREDICTION_WALKS, ForestArrays, as_rows
 from ..engine.config import count_columns
-from ..engine.forest import OnlineForest, Values
+from ..engine.forest import OnlineForest
 from ..engine.interrupts import UNPROTECTED, Interrupts
 from ..engine.kernels.joint import learn_duals, sum_paths, sum_totals
 from ..engine.memory import empty
+from ..engine.values import Values
 from .kernel_matrix import KernelMatrix, empty_totals, make_totals, solve
 from .neighbours import NeighbourLabels
+from .sampling import build_aside, find_median_root_time
 from .tuning import Choice, HeldOut, choose, choose_neighbour, prepare, project
 
 # Rows and trees that bandwidth and ridge are chosen with. (30 trees decide wrongly now and then.)
@@ -241,7 +243,7 @@ class JointValues(Values):
         start = forest.trees.arrays.duals[: len(y)] if warm and self.held_at_solve else None
         is_due = choice is None or len(slots) >= 2 * self.held_at_tuning
         if is_due or self.is_rebuilt:
-            unit = forest.median_root_time()
+            unit = find_median_root_time(forest.trees)
         matrix = None
         if choice is None or is_due:
             choice = self._tune(forest, slots, y, w, unit, interrupts)
@@ -281,7 +283,7 @@ class JointValues(Values):
         trees, n_trees = forest.trees, min(SAMPLE_TREES, forest.trees.n_trees)
         if len(slots) > SAMPLE_ROWS:
             slots = slots[-SAMPLE_ROWS:] if self.in_order else np.sort(rng.choice(slots, SAMPLE_ROWS, replace=False))
-            trees = forest.build_aside(slots, n_trees, rng)
+            trees = build_aside(forest, slots, n_trees, rng)
         held_out = HeldOut(slots, project(y, rng), w, latest=self.in_order, rng=rng, poll=interrupts.poll)
         matrix = KernelMatrix(trees, len(slots), self.given_bandwidth or unit, n_trees)
         return choose(held_out, matrix, unit, bandwidth=self.given_bandwidth, ridge=self.given_ridge, last=self.choice)

@@ -1,0 +1,39 @@
+"""What a forest tells whatever turns its trees into predictions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .arrays import ForestArrays
+from .interrupts import Interrupts
+
+if TYPE_CHECKING:
+    from .forest import OnlineForest
+
+
+class Values:
+    """What is kept beside the trees in order to predict. Mean values need nothing: the leaves have all of it.
+
+    A forest calls these methods after its trees and rows have changed.
+    """
+
+    # Whether labels that are forgotten still have a say: `refresh` must be called before predicting, learning or saving.
+    is_stale = False
+
+    def built(self, forest: OnlineForest, *, in_order: bool, interrupts: Interrupts) -> None:
+        """All trees were built from the rows held, which came ``in_order`` of time."""
+
+    def inserted(self, forest: OnlineForest, slots: np.ndarray, interrupts: Interrupts) -> None:
+        """The rows in ``slots`` were inserted into all trees."""
+
+    def forgotten(self, forest: OnlineForest, slots: np.ndarray, *, exactly: bool) -> None:
+        """The rows in ``slots`` were removed: ``exactly``, as if they had never been seen, or because of a window."""
+
+    def refresh(self, forest: OnlineForest, interrupts: Interrupts) -> None:
+        """Remove what forgotten labels have left."""
+
+    def add_classes(self, arrays: ForestArrays, n_before: int, n_after: int) -> ForestArrays:
+        """Return arrays with room for more classes, which no row has had so far."""
+        return arrays
