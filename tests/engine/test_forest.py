@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 from invariants import check
+from recount import check_sums
 
 from bspforest import BSPForestRegressor
 from bspforest.engine.config import ForestConfig
@@ -203,6 +204,35 @@ def test_rows_closer_than_boxes_can_tell_are_built_afresh(scaling, monkeypatch):
     spread.learn(X[:1000], labels[:1000], weights[:1000])
     spread.learn(X[1000:1900], labels[1000:1900], weights[1000:1900])
     assert len(built) == 3, "ordinary rows are inserted"
+
+
+@pytest.mark.parametrize("window", [None, 1_500])
+def test_large_chunks_of_joint_forests_are_built_afresh(window, monkeypatch):
+    """A seventh of the rows held or more. Failed with chunks cut into blocks before they are compared with the rows held."""
+    rng = np.random.default_rng(0)
+    X = rng.random((3_000, 3))
+    labels = X[:, 0] + np.arange(3_000)
+    forest = BSPForestRegressor(4, values="joint", bandwidth=1.0, ridge=0.1, window=window, random_state=0)
+    forest.fit(X[:1_000], labels[:1_000])
+    before = forest.trees_[0].time[0]
+    monkeypatch.setattr(TreeEnsemble, "insert", None)
+    monkeypatch.setattr(TreeEnsemble, "remove", None)
+    monkeypatch.setattr("bspforest.engine.forest.BLOCK", 4 * 256)
+    forest.partial_fit(X[1_000:2_200], labels[1_000:2_200])
+    oldest = 0 if window is None else 700
+    assert forest.trees_[0].time[0] != before
+    ids, rows, held, _ = forest.held_rows()
+    assert np.array_equal(ids, np.arange(oldest, 2_200))
+    assert np.array_equal(rows, X[oldest:2_200]) and np.array_equal(held, labels[oldest:2_200])
+    check(forest._forest)
+    check_sums(forest._forest)
+    assert forest.score(X[oldest:2_200], labels[oldest:2_200]) > 0.5
+    monkeypatch.undo()
+    root = forest.trees_[0].time[0]
+    forest.partial_fit(X[2_200:2_300], labels[2_200:2_300])  # inserted
+    assert window is not None or forest.trees_[0].time[0] <= root
+    check(forest._forest)
+    check_sums(forest._forest)
 
 
 def test_boxes_cover_rows_far_from_zero():
