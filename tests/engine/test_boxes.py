@@ -24,7 +24,7 @@ def count_free_boxes(arrays, m):
 @pytest.mark.parametrize("cuts", ["pairs", "axes"])
 @pytest.mark.parametrize("together", [1, 3, 40])
 def test_nodes_get_a_box_at_the_threshold_and_keep_it(cuts, together):
-    """Fails if a node that gets a box leaves its record as it was, or if forgetting does not count."""
+    """Fails if a node that gets a box leaves the bounds in its record as they were, or if forgetting does not count."""
     X = np.random.default_rng(0).random((40, 3))
     forest = laws.make(X, 5, cuts=cuts, budget=np.inf, min_split=2)
     arrays = forest.trees.arrays
@@ -76,7 +76,7 @@ def test_numbers_of_free_boxes_are_exact():
 
 
 def test_pending_leaves_follow_the_same_rule():
-    """Leaves that wait for a larger budget. Fails if the points of a ring are counted after they were added."""
+    """Leaves that wait for a larger budget. Fails if a leaf that can no longer be cut keeps its box."""
     X = np.random.default_rng(2).random((60, 2))
     forest = laws.make(X, 3, budget=0.5, min_split=2)
     for x in X:

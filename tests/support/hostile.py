@@ -29,11 +29,12 @@ KINDS = [
     ("pairs", "redraw", 3),
     ("pairs", "exact", 0, "joint"),
     ("axes", "exact", 3, "joint"),
+    ("pairs", "exact", 3, "mean", 2),
 ]
 
 
-def make_forest(cuts: str, refinement: str, n_classes: int, values: str = "mean"):
-    """Return a forest that has free records, forgotten rows, pending cuts and ties."""
+def make_forest(cuts: str, refinement: str, n_classes: int, values: str = "mean", least: int = 4):
+    """Return a forest that has free records, forgotten rows, pending cuts and ties; with ``least=2`` also nodes without a box."""
     rng = np.random.default_rng(3)
     n = 120
     X = np.round(rng.random((n, 3)), 2)
@@ -44,7 +45,7 @@ def make_forest(cuts: str, refinement: str, n_classes: int, values: str = "mean"
         cuts=cuts,
         budget="minimax",
         budget_scale=0.7,
-        min_samples_split=4,
+        min_samples_split=least,
         refinement=refinement,
         values=values,
         random_state=1,

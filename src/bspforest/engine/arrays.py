@@ -283,10 +283,16 @@ def empty_state(streams: np.ndarray) -> np.ndarray:
 
 
 def find_box_threshold(family: int, n_features: int) -> int:
-    """Return how many points a node must have to get a box."""
+    """Return how many points a node must have to get a box.
+
+    Isotropic cuts have their normal in the box. Measured with trees grown to single points and joint values, in bytes per row and
+    tree (20 trees, uniform rows) and the time to learn one row (100 trees, 10,000 rows held): with 8 features 165 with all boxes,
+    124 and 1.06 times the time with boxes from 6 points on, 118 and 1.08 times from 8 on; with 64 features 635 with all boxes,
+    217 from 12 points on, 196 and 0.91 times the time from 16 on.
+    """
     if family == ISOTROPIC:
         return 0
-    return min(8 + n_features // 8, 16)
+    return min(6 + max(n_features - 8, 0) // 5, 16)
 
 
 def allocate(

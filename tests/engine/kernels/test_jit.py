@@ -81,6 +81,7 @@ def test_all_types_in_use_are_compiled_ahead(tmp_path):
             forest.predict(X, return_std=True)
             forest.predict_quantiles(X, [0.5])
     ChunkedChecksum(64).update(np.zeros(8))
+    bspforest.load(SUPPORT.parent / "persistence" / "data" / "format1-regressor.bsp")
     for name, (one, args) in precompile.examples().items():
         ahead = one.addressed.argument_types() if hasattr(one, "addressed") else tuple(map(numba.typeof, args))
         used = one.addressed.dispatcher.overloads if hasattr(one, "addressed") else one.overloads

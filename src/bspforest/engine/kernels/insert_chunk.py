@@ -28,8 +28,8 @@ from .cuts import (
     lies_right,
 )
 from .insert import add_cut_above, bring_forward, enqueue, insert_waiting, unload_leaf
-from .jit import always_inline, inline_source
-from .node_boxes import add_points, ask_node, extend_to_node, search_beyond
+from .jit import always_inline, inline_source, prefetch
+from .node_boxes import add_points, ask_node, extend_to_node, prefetch_node, search_beyond
 from .nodes import (
     append_point,
     attach,
@@ -47,12 +47,12 @@ ONE_BY_ONE_UP_TO = 8
 
 
 @always_inline
-def has_row_beyond(family, chunk, start, end, cut, normal, right):
-    """Return whether ``chunk.rows[start:end]`` has a row on one side of a cut."""
+def find_row_beyond(family, chunk, start, end, cut, normal, right):
+    """Return the first of ``chunk.rows[start:end]`` on one side of a cut; -1 if there is none."""
     for s in range(start, end):
         if lies_right(family, cut, normal, chunk.rows[s]) == right:
-            return True
-    return False
+            return s
+    return np.int64(-1)
 
 
 @inline_source
@@ -93,9 +93,12 @@ def find_chunk_separation(tree, scratch, chunk, start, end, v, t0):
         for side in range(2):
             right = side == 1
             answer = ask_node(tree, v, cut, scratch.normal, right)
-            if answer == YES or not has_row_beyond(tree.family, chunk, start, end, cut, scratch.normal, right):
+            if answer == YES:
                 continue
-            if answer == NO or not search_beyond(tree, scratch, v, cut, scratch.normal, right, chunk.rows[start]):
+            s = find_row_beyond(tree.family, chunk, start, end, cut, scratch.normal, right)
+            if s < 0:
+                continue
+            if answer == NO or not search_beyond(tree, scratch, v, cut, scratch.normal, right, chunk.rows[s]):
                 return True, t, not right
     return False, math.inf, False
 
@@ -184,9 +187,19 @@ def insert_separated(tree, scratch, chunk, top, start, end, v, right, parent, si
 
 @inline_source
 def push_children(tree, chunk, top, start, end, v):
-    """Partition rows of the chunk by the cut of node ``v`` and put them on the stack. Return its new top."""
+    """Partition rows of the chunk by the cut of node ``v`` and put them on the stack. Return its new top.
+
+    The children are prefetched meanwhile, then their boxes, which only their records know.
+    """
     t = tree.cuts[v].time
+    left, right = np.int64(tree.cuts[v].left), np.int64(tree.cuts[v].right)
+    prefetch_node(tree.cuts, tree.leaves, left)
+    prefetch_node(tree.cuts, tree.leaves, right)
     middle = partition_rows(tree.family, tree.cuts[v], get_normal(tree, v), chunk, start, end)
+    if left >= 0 and middle > start:
+        prefetch(tree.boxes, max(np.int64(tree.cuts[left].box), 0))
+    if right >= 0 and middle < end:
+        prefetch(tree.boxes, max(np.int64(tree.cuts[right].box), 0))
     if middle == start or middle == end:
         push_task(chunk, top + 1, start, end, v, RIGHT if middle == start else LEFT, t, False)
         return top + 1
