@@ -254,13 +254,26 @@ def test_ctrl_c_from_outside(monkeypatch):
     check_sums(forest._forest)
 
 
-def test_ctrl_c_after_building_afresh():
-    """Duals of other trees are not used: the next prediction solves. Failed without marking them as stale."""
+def test_ctrl_c_while_and_after_building_afresh():
+    """A chunk is learned as a whole or not at all. Duals of other trees are not used: the next prediction solves.
+
+    Failed with the slots of the rows not given back, and without marking the duals as stale.
+    """
     rows = np.random.default_rng(2).random((1500, 3))
     labels = np.random.default_rng(3).normal(size=1500)
-    forest = make(**GIVEN).fit(rows[:300], labels[:300])
-    assert was_interrupted(2, lambda: forest.partial_fit(rows[300:], labels[300:]))
-    assert forest.n_samples_ == 1500
-    predicted = forest.predict(rows)
-    assert np.corrcoef(predicted[300:], labels[300:])[0, 1] > 0.5
-    check(forest)
+    begun = make(**GIVEN).fit(rows[:300], labels[:300])
+    held = set()
+    for k in find_moments(lambda: copy.deepcopy(begun).partial_fit(rows[300:], labels[300:])):
+        forest = copy.deepcopy(begun)
+        before = state_of(forest), forest.predict(NEW)
+        assert was_interrupted(k, lambda: forest.partial_fit(rows[300:], labels[300:]))  # noqa: B023
+        held.add(forest.n_samples_)
+        if forest.n_samples_ == 300:
+            assert same(state_of(forest), before[0]) and np.array_equal(forest.predict(NEW), before[1])
+        else:
+            predicted = forest.predict(rows)
+            assert np.corrcoef(predicted[300:], labels[300:])[0, 1] > 0.5
+        check(forest)
+        forest.partial_fit(rows[300:400], labels[300:400])
+        check(forest)
+    assert held == {300, 1500}

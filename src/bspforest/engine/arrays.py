@@ -308,7 +308,7 @@ def allocate(
 ) -> ForestArrays:
     """Allocate a forest of empty trees that hold no rows, one tree per row of ``streams``."""
     n_trees = len(streams)
-    if n_features > MOST_FEATURES:
+    if n_features > MOST_FEATURES and family != ISOTROPIC:  # which has no pairs
         raise ValueError(f"there are {n_features:,} features; a forest can have at most {MOST_FEATURES:,}")
     n_values = 0 if n_columns else n_classes or 3
     n_bounds = 3 if family == ISOTROPIC else 2

@@ -39,6 +39,13 @@ MIN_RESERVED_NODES = 1024
 POINTS_AT_ONCE = 4_000_000
 
 
+Poll = Callable[[], None]
+
+
+def do_nothing() -> None:
+    """Do nothing, as a poll."""
+
+
 def find_largest(counts: np.ndarray) -> int:
     """Return the largest of some counts, one per tree.
 
@@ -207,21 +214,32 @@ class TreeEnsemble:
         """Allocate scratch space for building trees of n rows, one per thread."""
         return [layout.make_scratch(n, self.n_features, 1) for _ in range(min(self.n_threads, self.n_trees))]
 
-    def build(self, slots: np.ndarray, budget: float, scratches: list[Scratch], progress: Progress) -> None:
-        """Build all trees from the rows in ``slots``, whatever they held before."""
+    def build(
+        self, slots: np.ndarray, budget: float, scratches: list[Scratch], progress: Progress, poll: Poll = do_nothing
+    ) -> None:
+        """Build all trees from the rows in ``slots``, whatever they held before.
+
+        ``poll`` is called after each tree that the calling thread builds. If it raises, the trees are of no use.
+        """
         n = len(slots)
         todo = list(range(self.n_trees))
         if self.arrays.cuts.shape[1] < n // 2 or self.arrays.leaves.shape[1] < n // 2:
-            todo = self._probe(slots, budget, scratches, progress)
+            todo = self._probe(slots, budget, scratches, progress, poll)
         while todo:
-            todo = self._build_some(todo, slots, budget, scratches, progress)
+            todo = self._build_some(todo, slots, budget, scratches, progress, poll)
             if todo:  # they lacked room
                 self._adopt(layout.resize_cuts(self.arrays, int(1.2 * self.arrays.cuts.shape[1]) + 64))
                 self._adopt(layout.resize_boxes(self.arrays, int(1.2 * self.arrays.boxes.shape[1]) + 64))
                 self._adopt(layout.resize_leaves(self.arrays, int(1.2 * self.arrays.leaves.shape[1]) + 64))
 
     def _build_some(
-        self, trees: list[int], slots: np.ndarray, budget: float, scratches: list[Scratch], progress: Progress
+        self,
+        trees: list[int],
+        slots: np.ndarray,
+        budget: float,
+        scratches: list[Scratch],
+        progress: Progress,
+        poll: Poll,
     ) -> list[int]:
         """Build some trees, each thread taking the next one when it is free; return those that lacked room."""
         n = len(slots)
@@ -241,12 +259,16 @@ class TreeEnsemble:
                         missing.append(m)
                     else:
                         progress.advance(n * (m + 1) // self.n_trees - n * m // self.n_trees)
+                    if a == 0:
+                        poll()
             return missing
 
         parts = run_parts(build, len(scratches), len(scratches), n * len(trees), stop)
         return sorted(m for part in parts for m in part)
 
-    def _probe(self, slots: np.ndarray, budget: float, scratches: list[Scratch], progress: Progress) -> list[int]:
+    def _probe(
+        self, slots: np.ndarray, budget: float, scratches: list[Scratch], progress: Progress, poll: Poll
+    ) -> list[int]:
         """Build the first trees, one per thread, with all the room they could need; make room for the others to be like them.
 
         Returns the trees that are still to be built. Most systems reserve addresses, and provide memory only for pages that
@@ -255,9 +277,9 @@ class TreeEnsemble:
         """
         n = len(slots)
         k = min(self.n_threads, self.n_trees)
-        streams = np.stack([self.arrays.state[f"s{j}"][:k] for j in range(4)], axis=1)
+        streams = self.get_streams()[:k]
         room = self._reserve_nodes(n + 1)
-        while self._build_some(list(range(k)), slots, budget, scratches, SILENT):
+        while self._build_some(list(range(k)), slots, budget, scratches, SILENT, poll):
             # Less than that could be reserved, and it was not enough.
             self.arrays.state[:k] = layout.empty_state(streams)
             room += room // 2
@@ -281,6 +303,31 @@ class TreeEnsemble:
                     raise
             n //= 2
 
+    def make_sibling(self, streams: np.ndarray) -> TreeEnsemble:
+        """Return empty trees for the same rows, with these random streams, and a scaling of their own."""
+        own = self.arrays
+        arrays = layout.allocate(
+            family=own.family,
+            min_split=own.min_split,
+            redraw=bool(own.redraw),
+            n_classes=own.n_classes,
+            n_features=self.n_features,
+            streams=streams,
+            n_outputs=own.labels.shape[1] - 1,
+            n_columns=own.duals.shape[1],
+        )
+        arrays.scaling[:] = own.scaling
+        held = {name: getattr(own, name) for name in ("rows", "labels", "duals", "residuals")}
+        links = layout.empty((len(streams), own.links.shape[1]), own.links.dtype)
+        queue = layout.empty((len(streams), own.queue.shape[1]), own.queue.dtype)
+        other = TreeEnsemble(arrays._replace(links=links, queue=queue, **held))
+        other.n_threads = self.n_threads
+        return other
+
+    def get_streams(self) -> np.ndarray:
+        """Return the random streams of the trees, four words each."""
+        return np.stack([self.arrays.state[f"s{k}"] for k in range(4)], axis=1)
+
     def snapshot(self, free: np.ndarray) -> TreeEnsemble:
         """Return a copy with arrays of its own, in which what is not in use, the slots ``free`` included, is zero."""
         other = copy(self)
@@ -302,8 +349,7 @@ class TreeEnsemble:
 
     def clear(self) -> None:
         """Empty the trees; their random streams go on."""
-        streams = [self.arrays.state[f"s{k}"] for k in range(4)]
-        self.arrays = self.arrays._replace(state=layout.empty_state(np.stack(streams, axis=1)))
+        self.arrays = self.arrays._replace(state=layout.empty_state(self.get_streams()))
 
     def add_classes(self, n: int) -> None:
         """Allow n more classes, which no row has had so far."""

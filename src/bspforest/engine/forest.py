@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import LABEL, LABEL_WEIGHT, Scratch, allocate
+from .arrays import LABEL, LABEL_WEIGHT, ForestArrays, Scratch, allocate
 from .config import FAMILIES, ForestConfig, budgets_of_blocks, budgets_of_held
 from .ensemble import TreeEnsemble
 from .interrupts import UNPROTECTED, Interrupts
 from .progress import SILENT, Progress
 from .rows import RowTable
-from .scaling import find_range, spread
+from .scaling import coincide_in_float32, find_range, find_range_of, reaches_ends, spread
 from .values import Values
 
 # (row, tree) pairs learned between two chances to be interrupted: about a second.
@@ -27,8 +27,8 @@ BLOCK = 1_000_000
 REBUILD_FROM = 512
 REBUILD_SHARE = 7
 
-# Rows whose range is looked at together.
-RANGE_BLOCK = 65_536
+# Trees of at most so many bytes are built afresh beside the old ones.
+MOST_ASIDE = 2**30
 
 
 class OnlineForest:
@@ -232,27 +232,60 @@ class OnlineForest:
         if self.config.redraw or n < REBUILD_FROM or REBUILD_SHARE * n < self.n_held:
             return False
         shift, scale = self.trees.arrays.scaling
-        Z = (X[:: n // REBUILD_FROM] - shift) * scale
-        distinct = len(np.unique(Z.astype(np.float32), axis=0))
-        return 4 * distinct < len(np.unique(Z, axis=0))
+        return coincide_in_float32((X[:: n // REBUILD_FROM] - shift) * scale)
 
     def _rebuild_with(self, X: np.ndarray, y: np.ndarray, w: np.ndarray, budget: float, interrupts: Interrupts) -> None:
-        """Build the trees afresh from the rows held and these: exact, as with a revised range. Building is not interrupted."""
+        """Build the trees afresh from the rows held and these: exact, as with a revised range.
+
+        Small forests are built aside, and can be interrupted. That large ones could be, too, is not worth twice the memory.
+        """
         window = self.config.window
         leaving = max(0, self.n_held + len(X) - window) if window is not None else 0
+        budget = max(self.budget, budget)
         scratch = self.trees.make_build_scratch(self.n_held + len(X) - leaving)
-        if self.config.n_columns:  # trees grow to single rows: with this, building cannot run out of memory
+        aside = self.trees.nbytes <= MOST_ASIDE
+        if (
+            not aside and self.config.n_columns
+        ):  # trees grow to single rows: with this, building cannot run out of memory
             self.trees.reserve(max(0, len(X) - leaving))
         added = self._store(X, y, w)
+        slots = np.concatenate([self.rows.held_slots()[leaving:], added])
+        low_high = find_range_of(self.trees.arrays.rows, slots) if self.config.scaling == "minmax" else self.range
+        if aside:
+            arrays = self._build_aside(slots, budget, scratch, low_high, added, interrupts)
         if leaving:
             ids = self.rows.oldest(leaving)
-            slots = self.rows.slots_of(ids)
+            gone = self.rows.slots_of(ids)
             self.rows.remove(ids)
-            self.values.forgotten(self, slots, exactly=False)
+            self.values.forgotten(self, gone, exactly=False)
         self.rows.add(added)
-        low_high = self._find_range() if self.config.scaling == "minmax" else self.range
-        self._rebuild(scratch, np.array([max(self.budget, budget)]), low_high)
+        if aside:
+            self.trees.arrays = arrays
+            self.range, self.budget = low_high, budget
+            self.held_at_scaling, self.learned_since = self.n_held, 0
+        else:
+            self._rebuild(scratch, np.array([budget]), low_high)
         self.values.built(self, in_order=True, interrupts=interrupts)
+
+    def _build_aside(
+        self,
+        slots: np.ndarray,
+        budget: float,
+        scratch: list[Scratch],
+        low_high: tuple[np.ndarray, np.ndarray],
+        added: np.ndarray,
+        interrupts: Interrupts,
+    ) -> ForestArrays:
+        """Return the arrays of new trees for rows, of which ``added`` are not held yet; their slots are given back if it fails."""
+        try:
+            trees = self.trees.make_sibling(self.trees.get_streams())
+            if self.config.scaling == "minmax":
+                trees.arrays.scaling[:] = spread(*low_high)
+            trees.build(slots, budget, scratch, SILENT, interrupts.poll)
+        except BaseException:
+            self.rows.give_back(added)
+            raise
+        return trees.arrays
 
     def _store(self, X: np.ndarray, y: Any, w: Any) -> np.ndarray:
         """Write rows with labels and weights into free slots; return these. They do not count as held yet."""
@@ -317,7 +350,7 @@ class OnlineForest:
         Without memory to begin with, the trees stay as they are, which is exact for the range in use; the next attempt
         follows when as many rows have been learned.
         """
-        low, high = self._find_range()
+        low, high = find_range_of(self.trees.arrays.rows, self.rows.held_slots())
         used_low, used_high = self.range
         moved = least * (used_high - used_low)
         built = False
@@ -334,16 +367,6 @@ class OnlineForest:
         self.held_at_scaling = self.n_held
         self.learned_since = 0
         return built
-
-    def _find_range(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the range of the rows held; zeros if there are none."""
-        slots = self.rows.held_slots()
-        low = high = self.trees.arrays.rows[slots[0]].copy() if len(slots) else np.zeros(self.config.n_features)
-        for start in range(0, len(slots), RANGE_BLOCK):
-            X = self.trees.arrays.rows[slots[start : start + RANGE_BLOCK]]
-            lowest, highest = find_range(X)
-            low, high = np.minimum(low, lowest), np.maximum(high, highest)
-        return low, high
 
     def _rebuild(self, scratch: list[Scratch], budgets: np.ndarray, *ranges: tuple[np.ndarray, np.ndarray]) -> None:
         """Build the trees afresh with the first of several ranges for which there is enough memory.
@@ -395,18 +418,9 @@ class OnlineForest:
         try:
             self._forget(ids, interrupts, exactly=True)
         finally:
-            if at_end.any() and not self._reaches_ends(np.flatnonzero(at_end)):
+            rows, slots = self.trees.arrays.rows, self.rows.held_slots()
+            if at_end.any() and not reaches_ends(rows, slots, np.flatnonzero(at_end), self.range):
                 self._revise_range(0.0)
-
-    def _reaches_ends(self, columns: np.ndarray) -> bool:
-        """Return whether the rows held reach both ends of the range in use, in these columns. Mostly few rows tell."""
-        slots = self.rows.held_slots()
-        low, high = self.range
-        for some in (slots[:1000], slots):
-            X = self.trees.arrays.rows[np.ix_(some, columns)]
-            reached = (low[columns] == X).any(axis=0) & (high[columns] == X).any(axis=0)
-            columns = columns[~reached]
-        return len(columns) == 0
 
     def _forget(self, ids: np.ndarray, interrupts: Interrupts = UNPROTECTED, *, exactly: bool = False) -> None:
         """Forget rows, and keep the range."""

@@ -106,8 +106,8 @@ class TreeView:
         d = len(shift)
         if arrays.family == ISOTROPIC:
             dims = np.tile(np.arange(d), (len(held), 1))
-            box = np.where(is_cut, cuts["box"], 0)  # a leaf may have none
-            normal = arrays.boxes[m][box, NORMAL].astype(np.float64)
+            normal = np.zeros((len(held), d))  # a leaf may have no box
+            normal[is_cut] = arrays.boxes[m][cuts["box"][is_cut], NORMAL]
         elif arrays.family == PAIRS and d > 1:
             dims = np.stack([cuts["i"], cuts["j"]], axis=1).astype(np.int64)
             normal = np.stack([cuts["a"], cuts["b"]], axis=1)

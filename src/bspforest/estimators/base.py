@@ -289,7 +289,7 @@ class BSPForest(BaseEstimator):
         return self._get_choice().error
 
     def _get_choice(self) -> Choice:
-        values = self._fitted_forest().values
+        values = self._read_refreshed(lambda: self._fitted_forest().values)
         if not isinstance(values, JointValues) or values.choice is None:
             raise AttributeError("bandwidth_, ridge_ and validation_error_ are those of joint values (values='joint')")
         return values.choice

@@ -280,16 +280,18 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         -------
         ndarray of shape (n_samples, n_classes)
         """
+        return self._read_refreshed(lambda: self._compute_probabilities(X))
+
+    def _compute_probabilities(self, X: Any) -> np.ndarray:
+        """Return what `predict_proba` does, while nothing changes."""
         if self.voting not in VOTINGS:
             raise ValueError(f"voting must be one of {', '.join(map(repr, VOTINGS))}, got {self.voting!r}")
-        self._refresh_values()
-        with lock_of(self).reading:
-            X = self._check_before_predict(X)
-            values = self._forest.values
-            if isinstance(values, JointValues):
-                return to_probabilities(values.predict(self._forest, X), self._forest.trees.n_classes)
-            sums = self._forest.trees.sum_leaves(X, hard=self.voting == "hard")
-            return mean.shares(self._forest, sums)
+        X = self._check_before_predict(X)
+        values = self._forest.values
+        if isinstance(values, JointValues):
+            return to_probabilities(values.predict(self._forest, X), self._forest.trees.n_classes)
+        sums = self._forest.trees.sum_leaves(X, hard=self.voting == "hard")
+        return mean.shares(self._forest, sums)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Return the logarithm of the probability of each class; minus infinity where it is 0.
@@ -316,7 +318,9 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         -------
         ndarray of shape (n_samples,)
         """
-        self._refresh_values()
-        with lock_of(self).reading:  # once for both: another `fit` may change the classes
-            best = self.predict_proba(X).argmax(axis=1)
+
+        def read() -> np.ndarray:  # both at once: another `fit` may change the classes
+            best = self._compute_probabilities(X).argmax(axis=1)
             return self.classes_[best]
+
+        return self._read_refreshed(read)

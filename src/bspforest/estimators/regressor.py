@@ -201,15 +201,17 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_outputs), or two of them
         """
-        self._refresh_values()
-        with lock_of(self).reading:
-            X = self._check_before_predict(X)
-            values = self._forest.values
-            if isinstance(values, JointValues):
-                return values.predict_labels(self._forest, X, return_std=return_std)
-            sums = self._forest.trees.sum_leaves(X)
-            means = mean.means(self._forest, sums)
-            return (means, mean.stds(self._forest, X, sums)) if return_std else means
+        return self._read_refreshed(lambda: self._compute_labels(X, return_std))
+
+    def _compute_labels(self, X: Any, return_std: bool) -> Any:
+        """Return what `predict` does, while nothing changes."""
+        X = self._check_before_predict(X)
+        values = self._forest.values
+        if isinstance(values, JointValues):
+            return values.predict_labels(self._forest, X, return_std=return_std)
+        sums = self._forest.trees.sum_leaves(X)
+        means = mean.means(self._forest, sums)
+        return (means, mean.stds(self._forest, X, sums)) if return_std else means
 
     def predict_quantiles(self, X: Any, quantiles: Any = (0.05, 0.5, 0.95)) -> np.ndarray:
         """Return quantiles of the label, from the labels in the leaves of all trees.
@@ -228,14 +230,14 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         ndarray of shape (n_samples, n_quantiles)
         """
         q = check_quantiles(quantiles)
-        self._refresh_values()
-        with lock_of(self).reading:
-            X = self._check_before_predict(X)
-            if self.n_outputs_ > 1:
-                raise ValueError(
-                    f"predict_quantiles needs a forest with one output, but this one has {self.n_outputs_}"
-                )
-            values = self._forest.values
-            if isinstance(values, JointValues):
-                return values.predict_quantiles(self._forest, X, q)
-            return mean.quantiles(self._forest, X, q)
+        return self._read_refreshed(lambda: self._compute_quantiles(X, q))
+
+    def _compute_quantiles(self, X: Any, q: np.ndarray) -> np.ndarray:
+        """Return what `predict_quantiles` does, while nothing changes."""
+        X = self._check_before_predict(X)
+        if self.n_outputs_ > 1:
+            raise ValueError(f"predict_quantiles needs a forest with one output, but this one has {self.n_outputs_}")
+        values = self._forest.values
+        if isinstance(values, JointValues):
+            return values.predict_quantiles(self._forest, X, q)
+        return mean.quantiles(self._forest, X, q)
