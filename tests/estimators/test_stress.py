@@ -78,7 +78,7 @@ def test_a_handler_that_returns_does_not_stop_learning():
 
 def test_a_long_change_reacts_within_about_a_second():
     rng = np.random.default_rng(0)
-    forest = BSPForestRegressor(100, random_state=0).fit(rng.random((10, 8)), rng.random(10))
+    forest = BSPForestRegressor(100, values="mean", random_state=0).fit(rng.random((10, 8)), rng.random(10))
     X, y = rng.random((400_000, 8)), rng.random(400_000)
 
     def handler(number, frame):
