@@ -116,10 +116,7 @@ class OnlineForest:
         *,
         in_order: bool = True,
     ) -> None:
-        """Learn rows in order. If interrupted between two blocks, the rows of the first ones are learned, by all trees.
-
-        ``in_order``: the order of the rows is one of time.
-        """
+        """Learn rows, whose order is one of time if ``in_order``. If interrupted, the first ones are learned, by all trees."""
         if len(X) == 1 and self.n_held and self.config.window != 1:
             self.learn_row(X, y[0], w[0], interrupts)
             progress.advance(1)
@@ -216,10 +213,7 @@ class OnlineForest:
             self.values.inserted(self, slots, interrupts)
 
     def _is_large(self, n: int) -> bool:
-        """Return whether n rows are so many, beside the rows held, that building afresh takes less time than inserting them.
-
-        Only for joint values: with means, the trees of a seed are to stay what they were.
-        """
+        """Return whether building n rows and those held afresh is faster than inserting; never with means, whose trees stay."""
         return self.config.n_columns > 0 and n >= REBUILD_FROM and REBUILD_SHARE * n >= self.n_held > 0
 
     def _are_too_close(self, X: np.ndarray) -> bool:
