@@ -1,0 +1,84 @@
+"""Ctrl-C in the middle of learning."""
+
+from __future__ import annotations
+
+import _thread
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from bspforest import BSPForestRegressor
+from bspforest.persistence.validation import check_fully
+
+rng = np.random.default_rng(0)
+X = rng.random((60, 3))
+y = rng.random(60)
+
+
+def regressor(**kw):
+    return BSPForestRegressor(**{"n_estimators": 8, "random_state": 0, **kw})
+
+
+def interrupt_after(seconds: float) -> threading.Timer:
+    """Ctrl-C, on any system."""
+    timer = threading.Timer(seconds, _thread.interrupt_main)
+    timer.start()
+    return timer
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_interrupted_fit_keeps_the_old_forest(n_jobs):
+    rows, target = rng.random((50_000, 3)), rng.random(50_000)
+    forest = regressor(n_estimators=500, n_jobs=n_jobs).fit(X, y)
+    before = forest.predict(X)
+    timer = interrupt_after(0.5)
+    with pytest.raises(KeyboardInterrupt):
+        forest.fit(rows, target)
+    timer.join()
+    assert forest.n_samples_seen_ == 60
+    np.testing.assert_array_equal(forest.predict(X), before)
+
+
+@pytest.mark.parametrize("values", ["joint", "mean"])
+def test_interrupt_leaves_a_consistent_forest(values):
+    """Ctrl-C in the middle of a long partial_fit: all trees hold the same rows, n_samples_seen_ says how many.
+
+    With joint values, a chunk as large is learned by building afresh, as a whole or not at all.
+    """
+    n = 200_000
+    rows, target = rng.random((n + 10, 3)), rng.random(n + 10)
+    forest = regressor(n_estimators=50, values=values).fit(rows[:100], target[:100])
+    timer = interrupt_after(0.6)
+    with pytest.raises(KeyboardInterrupt):
+        forest.partial_fit(rows[100:n], target[100:n])
+    timer.join()
+    assert 100 <= forest.n_samples_seen_ < n if values == "mean" else forest.n_samples_seen_ in (100, n)
+    assert forest.n_samples_ == forest.n_samples_seen_
+    assert {tree.n_points[0] for tree in forest.trees_} == {forest.n_samples_}
+    seen = forest.n_samples_seen_
+    forest.partial_fit(rows[:10], target[:10])
+    assert forest.n_samples_seen_ == seen + 10
+
+
+@pytest.mark.parametrize(
+    "kind", [{}, {"values": "mean"}, {"values": "mean", "refinement": "redraw"}], ids=["joint", "mean", "redraw"]
+)
+def test_interrupted_after_an_empty_chunk(kind):
+    """The forest is kept, so it is kept whole. Shown to fail: with a forest that has seen no row taken for one to be thrown away."""
+    rows = np.random.default_rng(0).random((4000, 3))
+    for _ in range(2):  # the second time, kernels are there
+        begun = time.perf_counter()
+        regressor(n_estimators=30, **kind).fit(rows, rows[:, 0])
+    takes = time.perf_counter() - begun
+    for k in range(12):
+        forest = regressor(n_estimators=30, **kind).partial_fit(rows[:0], [])
+        timer = interrupt_after(takes * (k + 1) / 14)
+        try:
+            forest.partial_fit(rows, rows[:, 0])
+            timer.join()
+            time.sleep(10)  # it was done before: the interrupt comes now
+        except KeyboardInterrupt:
+            pass
+        check_fully(forest._forest, "m.bsp")
