@@ -58,7 +58,7 @@ def test_rivers_checks_pass(forest, values):
 
 @pytest.mark.parametrize(
     ("dataset", "forest", "metric", "least"),
-    [  # measured with joint values and with means: 0.886 and 0.900, 0.864 and 0.874, 0.26 and 0.34, 27.2 and 23.1
+    [  # measured with joint values and with means: 0.886 and 0.900, 0.864 and 0.874, 0.26 and 0.34, 26.3 and 23.1
         (datasets.Phishing(), BSPForestClassifier, metrics.Accuracy(), {"joint": 0.87, "mean": 0.87}),
         (
             list(datasets.ImageSegments().take(800)),
