@@ -408,7 +408,7 @@ def _make_values(header: dict[str, Any]) -> Values:
             state[name] = _check_positive(state[name], name)
             expect(state[name] < math.inf, f"{name} is infinite")
     check_int(state["seed"], "seed", 0, 2**32 - 1)
-    for name in ("learned_since_solve", "held_at_solve", "held_at_tuning"):
+    for name in ("learned_since_solve", "held_at_solve", "held_at_tuning", "seen_at_tuning"):
         check_int(state[name], name, 0, check_int(header.get("n_seen"), "n_seen"))
     for name in ("in_order", "is_solved", "is_rebuilt", "is_settled"):
         get_entry(state, name, bool)
