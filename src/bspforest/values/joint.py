@@ -27,7 +27,7 @@ SAMPLE_ROWS = 10_000
 SAMPLE_TREES = 50
 
 # Trees with which the ridge is corrected once all rows are there.
-CORRECTING_TREES = 24
+CORRECTING_TREES = 16
 
 # Growth of the rows held, relative to those at the last solve, after which to solve again; and share of a window that is replaced. What
 # a row that leaves a window has said is missed until then. (Right in a stream with a window of 200: 0.84 with a tenth, 0.87 with this,

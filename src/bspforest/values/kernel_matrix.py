@@ -17,7 +17,6 @@ from ..engine.kernels.intervals import (
     prepare_inverse,
     set_node_sums,
 )
-from ..engine.memory import empty
 from ..engine.parallel import run_parts
 
 # Trees are summed in blocks of this many, and blocks in order: the result does not depend on the number of threads.
@@ -62,9 +61,9 @@ class KernelMatrix:
         self.offset = offset
         self.n_rows = n_rows
         n, most = self.n_trees, max(1, n_rows - 1)
-        self.slots, self.leaves = (empty((n, n_rows), np.int32) for _ in range(2))
-        self.own, self.weights = empty((n, n_rows), np.float64), empty((n, most), np.float64)
-        self.starts, self.ends, self.nodes = (empty((n, most), np.int32) for _ in range(3))
+        self.slots, self.leaves = (np.empty((n, n_rows), np.int32) for _ in range(2))
+        self.own, self.weights = np.empty((n, n_rows)), np.empty((n, most))
+        self.starts, self.ends, self.nodes = (np.empty((n, most), np.int32) for _ in range(3))
         self.counts = np.empty(n, np.int64)
         self.set_bandwidth(bandwidth)
 
@@ -149,6 +148,7 @@ class TreeInverse:
 
     def __init__(self, matrix: KernelMatrix, diagonal: np.ndarray) -> None:
         n = min(PRECONDITIONING_TREES, matrix.n_trees)
+        self._n_threads = matrix.ensemble.n_threads
         self._slots, self._weights, self._counts = matrix.slots[:n], matrix.weights[:n], matrix.counts[:n]
         self._parents, self._hosts = np.empty_like(matrix.starts[:n]), np.empty_like(self._slots)
         find_parents(matrix.starts, matrix.ends, matrix.counts, n, self._parents, self._hosts)
@@ -160,11 +160,17 @@ class TreeInverse:
         )
 
     def __call__(self, b: np.ndarray) -> np.ndarray:
-        out = np.zeros_like(b)
-        links = self._parents, self._hosts
-        passed = np.empty(self._weights.shape[1])
-        add_inverse(self._slots, self._weights, self._counts, *links, self._inverses, self._shares, b, out, passed)
-        return out / len(self._slots)
+        n = len(self._slots)
+        partial = np.zeros((n, *b.shape))
+        tree = self._slots, self._weights, self._counts, self._parents, self._hosts, self._inverses, self._shares
+
+        def run(first: int, last: int) -> None:
+            passed = np.empty(self._weights.shape[1])
+            for m in range(first, last):
+                add_inverse(*tree, m, m + 1, b, partial[m], passed)
+
+        run_parts(run, n, self._n_threads, n * b.size)
+        return partial.sum(axis=0) / n
 
 
 def solve(

@@ -43,6 +43,9 @@ def example_nodes():
 def list_leaf(tree, leaf, slots, n):
     """Append the points of a leaf to ``slots[n:]``; return how many there are then."""
     slot = tree.leaves[leaf].last
+    if tree.leaves[leaf].n_points == 1:  # mostly
+        slots[n] = slot
+        return n + 1
     for _ in range(tree.leaves[leaf].n_points):
         slot = tree.links[slot]
         slots[n] = slot
@@ -373,14 +376,19 @@ def prepare_inverse(slots, own, weights, counts, parents, hosts, diagonal, inver
         np.empty((1, 1), np.int32),
         np.empty((1, 1)),
         np.empty((1, 1)),
+        0,
+        0,
         np.empty((1, 1)),
         np.empty((1, 1)),
         np.empty(1),
     )
 )
-def add_inverse(slots, weights, counts, parents, hosts, inverses, shares, b, out, passed):
-    """Add the solutions of (K_m + diagonal) x = b, for the kernels K_m of single trees, to ``out``. ``passed`` is scratch space."""
-    for m in range(parents.shape[0]):
+def add_inverse(slots, weights, counts, parents, hosts, inverses, shares, first, last, b, out, passed):
+    """Add the solutions of (K_m + diagonal) x = b, for the kernels K_m of trees ``first`` to ``last``, to ``out``.
+
+    ``passed`` is scratch space.
+    """
+    for m in range(first, last):
         for c in range(b.shape[1]):
             for v in range(counts[m]):
                 passed[v] = 0.0
