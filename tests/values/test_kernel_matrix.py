@@ -9,6 +9,7 @@ import pytest
 from scipy import integrate, special
 
 from bspforest import BSPForestClassifier, BSPForestRegressor
+from bspforest.values import kernel_matrix
 from bspforest.values.kernel_matrix import KernelMatrix, solve
 
 N_TREES = 10_000
@@ -129,3 +130,16 @@ def test_number_of_threads_changes_no_bit(kind):
     for other in results[1:]:
         for expected, actual in zip(results[0], other, strict=True):
             assert np.array_equal(expected, actual)
+
+
+def test_large_forests_look_their_nodes_up_again(monkeypatch):
+    """The same duals, sums and predictions, in less memory. Failed with sums that are not set."""
+    X = np.random.default_rng(0).random((300, 3))
+    y = X[:, 0] + np.arange(300) % 2
+    known = BSPForestRegressor(20, random_state=0).fit(X, y)
+    monkeypatch.setattr(kernel_matrix, "MOST_KNOWN", 10 * 300)
+    forest = BSPForestRegressor(20, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(forest.predict(X), known.predict(X))
+    arrays, others = forest._forest.trees.arrays, known._forest.trees.arrays
+    for m, n in enumerate(arrays.state["n_cuts"]):
+        np.testing.assert_array_equal(arrays.sums[m, :n], others.sums[m, :n])

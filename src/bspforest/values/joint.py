@@ -267,11 +267,18 @@ class JointValues(Values):
             matrix = KernelMatrix(forest.trees, len(slots), choice.bandwidth)
         mean, centred, diagonal = prepare(y, w, choice.ridge)
         duals = solve(matrix, centred, diagonal, start=start, poll=interrupts.poll)
-        totals = empty_totals(forest.trees)  # before anything is changed: there may be no memory for it
+        knows_nodes = matrix.knows_nodes
+        if knows_nodes:
+            totals = empty_totals(forest.trees)  # before anything is changed: there may be no memory for it
+        else:
+            del matrix
         forest.trees.arrays.duals[: len(y)] = duals
         self.mean, self.choice, self.unit = mean, choice, unit
-        matrix.add_up(totals, set_sums=True)
-        self._totals = totals
+        if knows_nodes:
+            matrix.add_up(totals, set_sums=True)
+            self._totals = totals
+        else:
+            self._totals = make_totals(forest.trees, len(slots), choice.bandwidth, set_sums=True)
         self.held_at_solve = len(slots)
         if is_due:
             self.held_at_tuning, self.seen_at_tuning = len(slots), forest.n_seen

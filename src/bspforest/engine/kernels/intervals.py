@@ -82,7 +82,7 @@ def order_trees(
     """List the rows of trees in the order of a walk, and their nodes, parents first, as intervals of them.
 
     Rows ``first`` to ``last`` of the arrays are filled from the trees ``offset`` further. Interval k of tree m goes from ``starts[m, k]`` to ``ends[m, k]`` and has the weight ``weights[m, k]``; there are ``counts[m]``.
-    ``nodes`` are their references, ``leaves`` the leaves of the rows. ``own`` is the weight of the leaf of a row that is alone in it,
+    ``nodes`` are their references, ``leaves`` the leaves of the rows, unless these arrays are empty. ``own`` is the weight of the leaf of a row that is alone in it,
     else 0. ``stack`` and ``shares`` are scratch space with room for one entry per cut.
     """
     for m in range(first, last):
@@ -114,12 +114,14 @@ def order_tree(forest, m, bandwidth, slots, own, starts, ends, weights, leaves, 
     closes = np.int64(-1)
     share = 0.0  # F at the cut above
     top = np.int64(-1)
+    noting = leaves.shape[0] > 0
     while True:
         if ref >= 0 and not is_pending(tree, ref):
             node = tree.cuts[ref]
             left, right = np.int64(node.left), np.int64(node.right)
             starts[n_intervals] = n_rows
-            nodes[n_intervals] = ref
+            if noting:
+                nodes[n_intervals] = ref
             if closes >= 0:
                 ends[closes] = ~n_intervals
             below = get_share(node.time, bandwidth)
@@ -138,12 +140,14 @@ def order_tree(forest, m, bandwidth, slots, own, starts, ends, weights, leaves, 
         alone = n_rows - first_row == 1
         for k in range(first_row, n_rows):
             own[k] = 1.0 - share if alone else 0.0
-            leaves[k] = leaf
+            if noting:
+                leaves[k] = leaf
         if not alone:
             starts[n_intervals] = first_row
             ends[n_intervals] = n_rows
             weights[n_intervals] = 1.0 - share
-            nodes[n_intervals] = ref
+            if noting:
+                nodes[n_intervals] = ref
             n_intervals += 1
         if closes >= 0:
             ends[closes] = n_rows
