@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -225,7 +224,7 @@ def bench_memory() -> Iterator[Row]:
             f"at most {target}",
         )
     code = (
-        "import sys; sys.path.insert(0, 'benchmarks'); from joint import *; X, y = draw_smooth(1_000_000); "
+        "import resource, sys; sys.path.insert(0, 'benchmarks'); from joint import *; X, y = draw_smooth(1_000_000); "
         "BSPForestRegressor(random_state=0, n_jobs=-1).fit(X, y); "
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9)"
     )

@@ -33,9 +33,10 @@ FOREST_CONSTRAINTS: dict[str, list] = {
     "budget_scale": [Interval(Real, 0, None, closed="neither")],
     "min_samples_split": [StrOptions({"auto"}), Interval(Integral, 2, None, closed="left")],
     "refinement": [StrOptions({"exact", "redraw"})],
-    "scaling": [StrOptions({"minmax"}), None, tuple, list],
+    "scaling": [StrOptions({"auto", "minmax", "quantile"}), None, tuple, list],
     "window": [Interval(Integral, 1, None, closed="left"), None],
     "values": [StrOptions({"mean", "joint"})],
+    "metric": [StrOptions({"learned"}), None],
 }
 
 # What the parameters of joint values may be.
@@ -84,11 +85,13 @@ def check_range(forest: OnlineForest, X: np.ndarray, may_be_huge: bool) -> bool:
 
     Returns whether numbers of `HUGE` and more may be held after learning X; ``may_be_huge`` is whether they may before.
     """
-    if not len(X) or forest.config.scaling != "minmax":
+    if not len(X) or not forest.config.is_scaled_by_rows:
         return may_be_huge
     if not may_be_huge and (all_small(X) or np.abs(find_range(X)).max() < HUGE):
         return False
-    together = [X, forest.held_rows(), np.stack(forest.range)] if forest.n_held else [X]
+    used = forest.trees.coordinates
+    ends = used.knots.T if used.uses_ranks else np.stack([used.low, used.high])
+    together = [X, forest.held_rows(), ends] if forest.n_held else [X]
     low = np.min([some.min(axis=0) for some in together], axis=0)
     high = np.max([some.max(axis=0) for some in together], axis=0)
     with np.errstate(over="ignore"):

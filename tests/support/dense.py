@@ -86,8 +86,8 @@ class DenseForest:
 
     def __init__(self, forest, n_trees: int | None = None) -> None:
         held = forest.held_rows()
-        self.ids, self.X, self.w = held.ids, held.X, held.sample_weight
         views = forest.trees_
+        self.ids, self.X, self.w = held.ids, views[0].place(held.X), held.sample_weight
         self.trees = [DenseTree(views[m], views.held_leaves(m)) for m in range(len(views))[:n_trees]]
 
     def kernel(self, bandwidth: float) -> np.ndarray:
@@ -115,7 +115,7 @@ class DenseForest:
         """Return the predictions for rows; NaN for a row so close to a cut that rounding may decide its side."""
         out = np.zeros((len(X), duals.shape[1]))
         for tree in self.trees:
-            for s, x in enumerate(X):
+            for s, x in enumerate(tree.view.place(X)):
                 path, clear = tree.walk(x, self.X)
                 before = 0.0
                 for v in path:

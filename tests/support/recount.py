@@ -31,9 +31,9 @@ def check_sums(forest) -> None:
     """Check the sums of all trees of an engine's forest; duals must be finite, and those of free slots wiped."""
     arrays = forest.trees.arrays
     held = forest.rows.held_slots()
-    assert np.isfinite(arrays.duals[held]).all() and np.isfinite(arrays.residuals[held]).all()
+    assert np.isfinite(arrays.duals[held]).all() and not np.isinf(arrays.residuals[held]).any()
     free = np.setdiff1d(np.arange(forest.rows.n_slots), held)
-    assert not arrays.duals[free].any() and not arrays.residuals[free].any()
+    assert not arrays.duals[free].any() and np.isnan(arrays.residuals[free]).all() and np.isnan(arrays.stds[free]).all()
     scale = np.abs(arrays.duals[held]).sum() if len(held) else 0.0
     for m in range(forest.trees.n_trees):
         for v, expected in count_sums(forest, m).items():

@@ -44,6 +44,9 @@ WEIGHT, MEAN, SQUARES = 0, 1, 2
 # Columns of ``labels``.
 LABEL, LABEL_WEIGHT = 0, 1
 
+# Arrays with one entry per held row, by slot.
+BY_SLOT = ("rows", "labels", "duals", "residuals", "given", "stds")
+
 # Rows of a box; isotropic cuts have a third one, their normal.
 LOW, HIGH, NORMAL = 0, 1, 2
 
@@ -119,15 +122,22 @@ class ForestArrays(NamedTuple):
     queue: np.ndarray  # (M, .) DUE
     links: np.ndarray  # (M, C) int32
     sums: np.ndarray  # (M, ., Q) sums of duals over the rows of each cut node; Q is 0 for mean values
-    rows: np.ndarray  # (C, d) unscaled
+    rows: np.ndarray  # (C, d) as given, or ranks; not scaled yet
     labels: np.ndarray  # (C, .) label (or index of the class), weight, and further outputs
     duals: np.ndarray  # (C, Q) one per row and label column, joint values only
-    residuals: np.ndarray  # (C, Q) what remained of the label when the row was predicted before it was learned
+    residuals: np.ndarray  # (C, Q) the label less what was predicted without it, the honest residual; NaN if unknown
     scaling: np.ndarray  # (2, d) shift and scale
+    given: (
+        np.ndarray
+    )  # (C, d) rows as given where ``rows`` are ranks, else (C, 0); this and the next one are not for kernels
+    stds: np.ndarray  # (C, .) how far off predictions are near each row, per output; joint values in regression only
 
 
 class TreeArrays(NamedTuple):
-    """One tree of a `ForestArrays`: the same fields without the first axis, but for ``state``, which is written to."""
+    """One tree of a `ForestArrays`: the same fields without the first axis, but for ``state``, which is written to.
+
+    It lacks the last two.
+    """
 
     family: int
     min_split: int
@@ -229,7 +239,7 @@ def align(forest: ForestArrays) -> ForestArrays:
         if name == "state" or not is_from_empty(array) or array.dtype.isalignedstruct != (name in kinds):
             changed[name] = empty(array.shape, kinds.get(name, array.dtype))
             changed[name][:] = array
-    for name in ("rows", "labels", "duals", "residuals", "scaling"):
+    for name in (*BY_SLOT, "scaling"):
         array = getattr(forest, name)
         if not is_from_empty(array) or not array.flags.writeable:  # from a memory-mapped file
             changed[name] = resize_rows(array, len(array))
@@ -331,6 +341,8 @@ def allocate(
         duals=empty((1, n_columns), np.float64),
         residuals=empty((1, n_columns), np.float64),
         scaling=resize_rows(np.repeat(np.array([[0.0], [1.0]]), n_features, axis=1), 2),
+        given=empty((1, 0), np.float64),
+        stds=empty((1, 0 if n_classes else n_columns), np.float64),
     )
 
 
@@ -345,7 +357,8 @@ def example_tree() -> TreeArrays:
     """Return a tree, for the types of its arrays."""
     forest = example_forest()
     own: dict[str, Any] = {name: getattr(forest, name)[0] for name in ForestArrays._fields[6:13]}
-    return TreeArrays(*forest)._replace(state=forest.state[:1], **own)
+    shared: dict[str, Any] = {name: getattr(forest, name) for name in TreeArrays._fields}
+    return TreeArrays(**{**shared, **own, "state": forest.state[:1]})
 
 
 def example_scratch() -> Scratch:
@@ -433,14 +446,13 @@ def shrink_nodes(forest: ForestArrays, n_cuts: int, n_boxes: int, n_leaves: int,
 def resize_held(forest: ForestArrays, capacity: int) -> Iterator[ForestArrays]:
     """Make room for ``capacity`` rows. A leaf with a pending cut has at least ``min_split``, which bounds the queue."""
     queue = capacity // forest.min_split + 1
-    return _resize(
-        forest, queue=queue, labels=capacity, duals=capacity, residuals=capacity, links=capacity, rows=capacity
-    )
+    by_slot = {name: capacity for name in BY_SLOT if name != "rows"}
+    return _resize(forest, queue=queue, **by_slot, links=capacity, rows=capacity)
 
 
 def _resize(forest: ForestArrays, **capacities: int) -> Iterator[ForestArrays]:
     for name, capacity in capacities.items():
-        resize = resize_rows if name in ("rows", "labels", "duals", "residuals") else resize_trees
+        resize = resize_rows if name in BY_SLOT else resize_trees
         changed: dict[str, Any] = {name: resize(getattr(forest, name), capacity)}
         forest = forest._replace(**changed)
         yield forest

@@ -80,7 +80,9 @@ def make_scaling(scaling: Any, d: int) -> str | Range | None:
     if scaling is None or isinstance(scaling, str):
         return scaling
     if len(scaling) != 2:
-        raise ValueError(f"scaling must be 'minmax', None or a pair (low, high), got {len(scaling)} entries")
+        raise ValueError(
+            f"scaling must be 'auto', 'minmax', 'quantile', None or a pair (low, high), got {len(scaling)} entries"
+        )
     try:
         given = [np.asarray(side) for side in scaling]
         if any(side.dtype.kind not in "biufO" for side in given):
@@ -114,13 +116,16 @@ class ForestConfig:
         The budget for a number of rows held.
     redraw : bool
         Refine as the paper's Algorithm 4 is printed.
-    scaling : "minmax", None or (low, high)
+    scaling : "auto", "minmax", "quantile", None or (low, high)
+        ``"auto"`` lets joint values choose between the next two.
     window : int or None
         Hold at most this many rows, the latest.
     n_outputs : int
         Numbers per label, in regression.
     n_columns : int
         Label columns of joint values; 0 for mean values.
+    metric : bool
+        Whether joint values learn weights of features.
     """
 
     n_trees: int
@@ -134,6 +139,17 @@ class ForestConfig:
     window: int | None
     n_outputs: int = 1
     n_columns: int = 0
+    metric: bool = False
+
+    @property
+    def is_scaled_by_rows(self) -> bool:
+        """Whether the scaling is found from the rows held."""
+        return isinstance(self.scaling, str)
+
+    @property
+    def scaling_kind(self) -> str:
+        """The kind of `Coordinates` to begin with."""
+        return "quantile" if self.scaling == "quantile" else "minmax"
 
     @classmethod
     def from_parameters(
@@ -150,6 +166,7 @@ class ForestConfig:
         scaling: Any,
         window: Any,
         values: str = "mean",
+        metric: str | None = None,
         n_outputs: int = 1,
     ) -> ForestConfig:
         """Return the configuration for the parameters of an interface, whose types and bounds are checked already."""
@@ -173,10 +190,11 @@ class ForestConfig:
             budget=make_budget(budget, budget_scale, n_features),
             min_samples_split=min(int(min_samples_split), MOST_ROWS),
             redraw=refinement == "redraw",
-            scaling=make_scaling(scaling, n_features),
+            scaling=make_scaling("minmax" if scaling == "auto" and not joint else scaling, n_features),
             window=None if window is None else int(window),
             n_outputs=n_outputs,
             n_columns=count_columns(n_classes, n_outputs) if joint else 0,
+            metric=joint and metric == "learned",
         )
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from . import arrays as layout
 from .arrays import ForestArrays, Scratch
+from .coordinates import Coordinates
 from .kernels.build import build_trees
 from .kernels.forget import forget_rows
 from .kernels.jit import resolve
@@ -54,16 +55,28 @@ def find_largest(counts: np.ndarray) -> int:
     return max(counts.tolist()) if len(counts) < 50 else int(counts.max())
 
 
+def make_streams(seed: Any, n_trees: int) -> np.ndarray:
+    """Return random streams of trees, four words each, from a seed sequence or what makes one."""
+    sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+    return sequence.generate_state(4 * n_trees, np.uint64).reshape(n_trees, 4)
+
+
 class TreeEnsemble:
     """The trees of a forest as arrays: build them, insert and remove points, and read them.
 
     Parameters
     ----------
     arrays : ForestArrays
+
+    Attributes
+    ----------
+    coordinates : Coordinates
+        The map from features to the coordinates of cuts; its shift and scale are in the arrays.
     """
 
     def __init__(self, arrays: ForestArrays) -> None:
         self.arrays = arrays
+        self.coordinates = Coordinates.unscaled(arrays.rows.shape[1])
         self.n_threads = 1
         self._scratch: list[Scratch] = []
         self._resolved: dict[str, Callable] = {}
@@ -221,16 +234,33 @@ class TreeEnsemble:
 
         ``poll`` is called after each tree that the calling thread builds. If it raises, the trees are of no use.
         """
+        for _ in self.build_in_steps(slots, budget, scratches, progress, poll, self.n_trees):
+            pass
+
+    def build_in_steps(
+        self,
+        slots: np.ndarray,
+        budget: float,
+        scratches: list[Scratch],
+        progress: Progress = SILENT,
+        poll: Poll = do_nothing,
+        at_once: int = 1,
+    ) -> Iterator[int]:
+        """Build all trees as `build` does, ``at_once`` of them in each step; yield how many were built."""
         n = len(slots)
         todo = list(range(self.n_trees))
         if self.arrays.cuts.shape[1] < n // 2 or self.arrays.leaves.shape[1] < n // 2:
             todo = self._probe(slots, budget, scratches, progress, poll)
+            yield self.n_trees - len(todo)
         while todo:
-            todo = self._build_some(todo, slots, budget, scratches, progress, poll)
-            if todo:  # they lacked room
+            some, todo = todo[:at_once], todo[at_once:]
+            missing = self._build_some(some, slots, budget, scratches, progress, poll)
+            todo = missing + todo
+            if missing:  # they lacked room
                 self._adopt(layout.resize_cuts(self.arrays, int(1.2 * self.arrays.cuts.shape[1]) + 64))
                 self._adopt(layout.resize_boxes(self.arrays, int(1.2 * self.arrays.boxes.shape[1]) + 64))
                 self._adopt(layout.resize_leaves(self.arrays, int(1.2 * self.arrays.leaves.shape[1]) + 64))
+            yield len(some)
 
     def _build_some(
         self,
@@ -303,38 +333,68 @@ class TreeEnsemble:
                     raise
             n //= 2
 
-    def make_sibling(self, streams: np.ndarray) -> TreeEnsemble:
-        """Return empty trees for the same rows, with these random streams, and a scaling of their own."""
+    def _allocate_like(self, streams: np.ndarray, n_classes: int, n_outputs: int, n_columns: int) -> TreeEnsemble:
+        """Return empty trees of the same family, in the same coordinates, with these random streams and other labels."""
         own = self.arrays
         arrays = layout.allocate(
             family=own.family,
             min_split=own.min_split,
             redraw=bool(own.redraw),
-            n_classes=own.n_classes,
+            n_classes=n_classes,
             n_features=self.n_features,
             streams=streams,
-            n_outputs=own.labels.shape[1] - 1,
-            n_columns=own.duals.shape[1],
+            n_outputs=n_outputs,
+            n_columns=n_columns,
         )
-        arrays.scaling[:] = own.scaling
-        held = {name: getattr(own, name) for name in ("rows", "labels", "duals", "residuals")}
+        other = TreeEnsemble(arrays)
+        other.n_threads = self.n_threads
+        return other
+
+    def make_sibling(self, streams: np.ndarray) -> TreeEnsemble:
+        """Return empty trees for the same rows, with these random streams, and coordinates of their own."""
+        own = self.arrays
+        other = self._allocate_like(streams, own.n_classes, own.labels.shape[1] - 1, own.duals.shape[1])
+        held = {name: getattr(own, name) for name in layout.BY_SLOT}
         links = layout.empty((len(streams), own.links.shape[1]), own.links.dtype)
         queue = layout.empty((len(streams), own.queue.shape[1]), own.queue.dtype)
-        other = TreeEnsemble(arrays._replace(links=links, queue=queue, **held))
-        other.n_threads = self.n_threads
+        other.arrays = other.arrays._replace(links=links, queue=queue, **held)
+        other.arrays.scaling[:] = own.scaling
+        other.coordinates = self.coordinates
+        return other
+
+    def copy_rows(self) -> None:
+        """Give trees from `make_sibling` arrays of rows of their own."""
+        copies: dict[str, Any] = {
+            name: layout.resize_rows(getattr(self.arrays, name), len(self.arrays.rows)) for name in layout.BY_SLOT
+        }
+        self.arrays = self.arrays._replace(**copies)
+
+    def make_apart(self, streams: np.ndarray, X: np.ndarray, coordinates: Coordinates) -> TreeEnsemble:
+        """Return empty trees of the same family for rows of their own, as given, in slots from 0 on, without labels."""
+        other = self._allocate_like(streams, 0, 1, 1)
+        other.make_room(len(X), spare=False)
+        for name in layout.BY_SLOT:
+            getattr(other.arrays, name)[:] = 0.0
+        other.arrays.rows[: len(X)] = X
+        other.set_coordinates(coordinates)
         return other
 
     def get_streams(self) -> np.ndarray:
         """Return the random streams of the trees, four words each."""
         return np.stack([self.arrays.state[f"s{k}"] for k in range(4)], axis=1)
 
+    def set_streams(self, streams: np.ndarray) -> None:
+        """Give the trees other random streams."""
+        for k in range(4):
+            self.arrays.state[f"s{k}"] = streams[:, k]
+
     def snapshot(self, free: np.ndarray) -> TreeEnsemble:
         """Return a copy with arrays of its own, in which what is not in use, the slots ``free`` included, is zero."""
         other = copy(self)
         other._scratch = []
         other.arrays = arrays = layout.copy_arrays(self.arrays)
-        for held in (arrays.rows, arrays.labels, arrays.duals, arrays.residuals):
-            held[free] = 0.0
+        for name in layout.BY_SLOT:
+            getattr(arrays, name)[free] = 0.0
         wipe_trees(arrays, 0, self.n_trees, free)
         counts = {
             "n_cuts": ("cuts", "sums"),
@@ -363,6 +423,28 @@ class TreeEnsemble:
     # ------------------------------------------------------------------------------------------------------------------
     # Reading trees
 
+    def place(self, X: np.ndarray) -> np.ndarray:
+        """Return rows, as given, as the kernels that predict take them."""
+        return layout.as_rows(self.coordinates.place(X))
+
+    def set_coordinates(self, coordinates: Coordinates) -> None:
+        """Convert the rows held to other coordinates. The trees must be built afresh."""
+        arrays, before = self.arrays, self.coordinates
+        if before.uses_ranks or coordinates.uses_ranks:
+            given = arrays.given if before.uses_ranks else arrays.rows
+            changed: dict[str, Any] = {"rows": given, "given": layout.empty((len(given), 0), np.float64)}
+            if coordinates.uses_ranks:
+                ranked = layout.empty(given.shape, np.float64)
+                ranked[:] = coordinates.place(given)
+                changed = {"rows": ranked, "given": given}
+            self.arrays = arrays = arrays._replace(**changed)
+        arrays.scaling[:] = coordinates.to_scaling()
+        self.coordinates = coordinates
+
+    def get_given(self) -> np.ndarray:
+        """Return the rows by slot, as they were given."""
+        return self.arrays.given if self.coordinates.uses_ranks else self.arrays.rows
+
     def _read_scratch(self, n_rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return layout.make_read_scratch(n_rows, self.n_features, self.n_trees)
 
@@ -379,7 +461,7 @@ class TreeEnsemble:
     def sum_leaves(self, X: np.ndarray, *, hard: bool = False) -> np.ndarray:
         """Return the sums over trees for each row: see `bspforest.engine.kernels.predict.add_leaf`."""
         out = np.zeros((len(X), self.arrays.n_classes + 1 if self.arrays.n_classes else 5))
-        X = layout.as_rows(X)
+        X = self.place(X)
         if len(X) == 1:
             self.call(sum_leaves, self.arrays, X, 0, 1, int(hard), out, *self._read_scratch(1))
             return out
@@ -388,7 +470,7 @@ class TreeEnsemble:
 
     def find_leaves(self, X: np.ndarray) -> np.ndarray:
         """Return the leaf of each row in each tree, as the kernels number them."""
-        X = layout.as_rows(X)
+        X = self.place(X)
         out = np.empty((len(X), self.n_trees), dtype=np.int64)
         self.read_rows(lambda a, b, *scratch: find_all_leaves(self.arrays, X, a, b, out, *scratch), len(X))
         return out

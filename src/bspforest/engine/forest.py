@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import LABEL, LABEL_WEIGHT, ForestArrays, Scratch, allocate
+from .arrays import LABEL, LABEL_WEIGHT, Scratch, allocate
 from .config import FAMILIES, ForestConfig, budgets_of_blocks, budgets_of_held
-from .ensemble import TreeEnsemble
+from .coordinates import Coordinates
+from .ensemble import Poll, TreeEnsemble, do_nothing, make_streams
 from .interrupts import UNPROTECTED, Interrupts
 from .progress import SILENT, Progress
 from .rows import RowTable
-from .scaling import coincide_in_float32, find_range, find_range_of, reaches_ends, spread
+from .scaling import coincide_in_float32, reaches_ends
 from .values import Values
 
 # (row, tree) pairs learned between two chances to be interrupted: about a second.
@@ -55,7 +56,7 @@ class OnlineForest:
     verify: Callable[[OnlineForest], None] | None = None
 
     def __init__(self, config: ForestConfig, seed: np.random.SeedSequence, values: Values | None = None) -> None:
-        streams = seed.generate_state(4 * config.n_trees, np.uint64).reshape(config.n_trees, 4)
+        streams = make_streams(seed, config.n_trees)
         self.config = config
         self.trees = TreeEnsemble(
             allocate(
@@ -72,11 +73,13 @@ class OnlineForest:
         self.values = Values() if values is None else values
         self.rows = RowTable()
         self.budget = 0.0
-        self.range = (np.zeros(config.n_features), np.zeros(config.n_features))
-        self.held_at_scaling = 0  # rows held when the range was last looked at
+        self.held_at_scaling = 0  # rows held when the scaling was last looked at
         self.learned_since = 0  # rows learned since then
-        if isinstance(config.scaling, tuple):
-            self.trees.arrays.scaling[:] = spread(*config.scaling)
+        if config.is_scaled_by_rows:
+            zeros = np.zeros(config.n_features)
+            self.trees.set_coordinates(Coordinates.from_range(zeros, zeros))
+        elif isinstance(config.scaling, tuple):
+            self.trees.set_coordinates(Coordinates.from_range(*config.scaling))
 
     # ------------------------------------------------------------------------------------------------------------------
     # Rows held
@@ -89,9 +92,14 @@ class OnlineForest:
     def n_held(self) -> int:
         return self.rows.n_held
 
+    @property
+    def range(self) -> tuple[np.ndarray, np.ndarray]:
+        """The range of features that is scaled to [0, 1]."""
+        return self.trees.coordinates.low, self.trees.coordinates.high
+
     def held_rows(self) -> np.ndarray:
         """Return the rows held, oldest first, as they were given."""
-        return self.trees.arrays.rows[self.rows.held_slots()]
+        return self.trees.get_given()[self.rows.held_slots()]
 
     def held_labels(self) -> np.ndarray:
         """Return label and weight of the rows held, oldest first."""
@@ -141,13 +149,14 @@ class OnlineForest:
             is_large = self._is_large(len(X[block]))
             if not is_large:
                 self._make_window_room(len(X[block]))
-            if self.n_held == 0 and self.config.scaling == "minmax":
-                self._set_range(*find_range(X[skip:]))
+            if self.n_held == 0 and self.config.redraw and self.config.is_scaled_by_rows:
+                self.trees.set_coordinates(Coordinates.fit(self.config.scaling_kind, X, np.arange(skip, len(X))))
                 self.held_at_scaling = len(X) - skip
                 self.learned_since = 0
             if self.n_held == 0 and not self.config.redraw:
-                self._build_first(X[block], y[block], w[block], float(block_budgets[-1]), progress)
-                self._value_first(len(X[block]), in_order, interrupts)
+                self._build_first(
+                    X[block], y[block], w[block], float(block_budgets[-1]), progress, in_order, interrupts
+                )
             elif is_large or self._are_too_close(X[block]):
                 self._rebuild_with(X[block], y[block], w[block], float(block_budgets[-1]), interrupts)
                 progress.advance(len(X[block]))
@@ -170,22 +179,26 @@ class OnlineForest:
         self._make_window_room(1)
         self._add(x, y, w, np.array([budget]), interrupts)
 
-    def _build_first(self, X: np.ndarray, y: np.ndarray, w: np.ndarray, budget: float, progress: Progress) -> None:
-        """Build the trees from rows, with none held so far."""
+    def _build_first(
+        self,
+        X: np.ndarray,
+        y: np.ndarray,
+        w: np.ndarray,
+        budget: float,
+        progress: Progress,
+        in_order: bool,
+        interrupts: Interrupts,
+    ) -> None:
+        """Build the trees from rows, with none held so far, and find their values."""
         slots = self._store(X, y, w)
         self.rows.add(slots)
         try:
+            order: dict[str, Any] = {"in_order": in_order, "interrupts": interrupts}
+            self.trees.set_coordinates(self.values.choose_coordinates(self, slots, n_seen=self.n_seen, **order))
             self._build(budget, self.trees.make_build_scratch(len(slots)), progress)
-        except BaseException:  # no tree may be asked for these rows
+            self.values.built(self, **order)
+        except BaseException:  # no tree may be asked for these rows, and there may be nothing to predict with
             self._drop_first(len(slots))
-            raise
-
-    def _value_first(self, n: int, in_order: bool, interrupts: Interrupts) -> None:
-        """Find the values of the first n rows."""
-        try:
-            self.values.built(self, in_order=in_order, interrupts=interrupts)
-        except BaseException:  # there is nothing to predict with
-            self._drop_first(n)
             raise
 
     def _drop_first(self, n: int) -> None:
@@ -207,10 +220,9 @@ class OnlineForest:
         budget = max(self.budget, float(budgets[-1]))
         self._insert(slots, budgets if self.config.redraw else np.full(n, budget), budget)
         self.learned_since += n
-        if self.learned_since >= self.held_at_scaling and self.config.scaling == "minmax" and self._revise_range():
-            self.values.built(self, in_order=True, interrupts=interrupts)
-        else:
-            self.values.inserted(self, slots, interrupts)
+        if not self.values.revises_coordinates and self.learned_since >= self.held_at_scaling:
+            self._revise_scaling()
+        self.values.inserted(self, slots, interrupts)
 
     def _is_large(self, n: int) -> bool:
         """Return whether building n rows and those held afresh is faster than inserting; never with means, whose trees stay."""
@@ -226,7 +238,7 @@ class OnlineForest:
         if self.config.redraw or n < REBUILD_FROM or REBUILD_SHARE * n < self.n_held:
             return False
         shift, scale = self.trees.arrays.scaling
-        return coincide_in_float32((X[:: n // REBUILD_FROM] - shift) * scale)
+        return coincide_in_float32((self.trees.place(X[:: n // REBUILD_FROM]) - shift) * scale)
 
     def _rebuild_with(self, X: np.ndarray, y: np.ndarray, w: np.ndarray, budget: float, interrupts: Interrupts) -> None:
         """Build the trees afresh from the rows held and these: exact, as with a revised range.
@@ -244,9 +256,17 @@ class OnlineForest:
             self.trees.reserve(max(0, len(X) - leaving))
         added = self._store(X, y, w)
         slots = np.concatenate([self.rows.held_slots()[leaving:], added])
-        low_high = find_range_of(self.trees.arrays.rows, slots) if self.config.scaling == "minmax" else self.range
-        if aside:
-            arrays = self._build_aside(slots, budget, scratch, low_high, added, interrupts)
+        try:
+            coordinates = self.values.choose_coordinates(
+                self, slots, n_seen=self.n_seen + len(X), in_order=True, interrupts=interrupts
+            )
+            if aside:
+                trees = self.trees.make_sibling(self.trees.get_streams())
+                trees.set_coordinates(coordinates)
+                trees.build(slots, budget, scratch, SILENT, interrupts.poll)
+        except BaseException:
+            self.rows.give_back(added)
+            raise
         if leaving:
             ids = self.rows.oldest(leaving)
             gone = self.rows.slots_of(ids)
@@ -254,32 +274,11 @@ class OnlineForest:
             self.values.forgotten(self, gone, exactly=False)
         self.rows.add(added)
         if aside:
-            self.trees.arrays = arrays
-            self.range, self.budget = low_high, budget
-            self.held_at_scaling, self.learned_since = self.n_held, 0
+            self.replace_trees(trees)
+            self.budget = budget
         else:
-            self._rebuild(scratch, np.array([budget]), low_high)
+            self._rebuild(scratch, np.array([budget]), coordinates)
         self.values.built(self, in_order=True, interrupts=interrupts)
-
-    def _build_aside(
-        self,
-        slots: np.ndarray,
-        budget: float,
-        scratch: list[Scratch],
-        low_high: tuple[np.ndarray, np.ndarray],
-        added: np.ndarray,
-        interrupts: Interrupts,
-    ) -> ForestArrays:
-        """Return the arrays of new trees for rows, of which ``added`` are not held yet; their slots are given back if it fails."""
-        try:
-            trees = self.trees.make_sibling(self.trees.get_streams())
-            if self.config.scaling == "minmax":
-                trees.arrays.scaling[:] = spread(*low_high)
-            trees.build(slots, budget, scratch, SILENT, interrupts.poll)
-        except BaseException:
-            self.rows.give_back(added)
-            raise
-        return trees.arrays
 
     def _store(self, X: np.ndarray, y: Any, w: Any) -> np.ndarray:
         """Write rows with labels and weights into free slots; return these. They do not count as held yet."""
@@ -293,6 +292,9 @@ class OnlineForest:
             in_order = slots[-1] - first == n - 1 and bool((np.diff(slots) == 1).all())
             places = slice(first, first + n) if in_order else slots
         arrays = self.trees.arrays
+        if self.trees.coordinates.uses_ranks:
+            arrays.given[places] = X
+            X = self.trees.place(np.atleast_2d(X))
         arrays.rows[places] = X
         if self.config.n_outputs == 1:
             arrays.labels[places, LABEL] = y
@@ -302,7 +304,8 @@ class OnlineForest:
         arrays.labels[places, LABEL_WEIGHT] = w
         if self.config.n_columns:
             arrays.duals[places] = 0.0
-            arrays.residuals[places] = 0.0
+            arrays.residuals[places] = np.nan
+            arrays.stds[places] = np.nan
         return slots
 
     def _insert(self, slots: np.ndarray, budgets: np.ndarray, budget: float) -> None:
@@ -332,45 +335,71 @@ class OnlineForest:
         self.held_at_scaling = self.n_held
         self.learned_since = 0
 
-    def _set_range(self, low: np.ndarray, high: np.ndarray) -> None:
-        self.trees.arrays.scaling[:] = spread(low, high)
-        self.range = (low, high)
+    def fit_coordinates(self, slots: np.ndarray, kind: str | None = None) -> Coordinates:
+        """Return coordinates for the rows in some slots: of this kind, or as the configuration says."""
+        if self.config.is_scaled_by_rows:
+            return Coordinates.fit(kind or self.config.scaling_kind, self.trees.get_given(), slots)
+        return self.trees.coordinates.weigh(np.ones(self.config.n_features))
 
-    def _revise_range(self, least: float = 0.1) -> bool:
-        """If the range of some feature has moved by this share of the one in use, build the trees afresh with the new one.
+    def _revise_scaling(self, *, always: bool = False) -> bool:
+        """If the scaling is off, or ``always`` if it is not that of the rows held, build the trees afresh with a new one.
 
         Returns whether the trees were built.
 
-        Without memory to begin with, the trees stay as they are, which is exact for the range in use; the next attempt
+        Without memory to begin with, the trees stay as they are, which is exact for the scaling in use; the next attempt
         follows when as many rows have been learned.
         """
-        low, high = find_range_of(self.trees.arrays.rows, self.rows.held_slots())
-        used_low, used_high = self.range
-        moved = least * (used_high - used_low)
         built = False
-        if np.any(np.abs(low - used_low) > moved) or np.any(np.abs(high - used_high) > moved):
-            budgets = budgets_of_held(self.config, self.n_held)  # calls the user's function: before anything is changed
-            try:
-                scratch = [] if self.config.redraw else self.trees.make_build_scratch(self.n_held)
-            except MemoryError:
-                if not least:
-                    raise
-            else:
-                self._rebuild(scratch, budgets, (low, high), (used_low, used_high))
-                built = True
+        used = self.trees.coordinates
+        if self.config.is_scaled_by_rows:
+            new = self.fit_coordinates(self.rows.held_slots(), used.kind).weigh(used.weights)
+            if always or not used.is_close(new):
+                built = self.rebuild(new, optional=not always)
         self.held_at_scaling = self.n_held
         self.learned_since = 0
         return built
 
-    def _rebuild(self, scratch: list[Scratch], budgets: np.ndarray, *ranges: tuple[np.ndarray, np.ndarray]) -> None:
-        """Build the trees afresh with the first of several ranges for which there is enough memory.
+    def build_beside(self, coordinates: Coordinates, streams: np.ndarray, poll: Poll = do_nothing) -> TreeEnsemble:
+        """Return trees of the rows held in other coordinates, for `replace_trees`.
 
-        If there is for none, the rows are dropped: trees in two different ranges are no forest.
+        Trees of a forest that is too large to be held twice are built in its place. ``poll`` may raise before that.
         """
-        for low_high in ranges:
+        budget = float(budgets_of_held(self.config, self.n_held)[-1])
+        if self.trees.nbytes > MOST_ASIDE:
+            self.trees.set_streams(streams)
+            self.rebuild(coordinates)
+            return self.trees
+        trees = self.trees.make_sibling(streams)
+        trees.set_coordinates(coordinates)
+        trees.build(self.rows.held_slots(), budget, trees.make_build_scratch(self.n_held), SILENT, poll)
+        self.budget = budget
+        return trees
+
+    def replace_trees(self, trees: TreeEnsemble) -> None:
+        """Take over trees that hold the same rows in the same slots."""
+        self.trees.arrays, self.trees.coordinates = trees.arrays, trees.coordinates
+        self.held_at_scaling, self.learned_since = self.n_held, 0
+
+    def rebuild(self, coordinates: Coordinates, *, optional: bool = False) -> bool:
+        """Build the trees afresh in other coordinates. Return False if it is ``optional``, and there is no memory to begin."""
+        budgets = budgets_of_held(self.config, self.n_held)  # calls the user's function: before anything is changed
+        try:
+            scratch = [] if self.config.redraw else self.trees.make_build_scratch(self.n_held)
+        except MemoryError:
+            if not optional:
+                raise
+            return False
+        self._rebuild(scratch, budgets, coordinates, self.trees.coordinates)
+        return True
+
+    def _rebuild(self, scratch: list[Scratch], budgets: np.ndarray, *choices: Coordinates) -> None:
+        """Build the trees afresh in the first of several coordinates for which there is enough memory.
+
+        If there is for none, the rows are dropped: trees in two different coordinates are no forest.
+        """
+        for coordinates in choices:
             try:
-                if self.config.scaling == "minmax":
-                    self._set_range(*low_high)
+                self.trees.set_coordinates(coordinates)
                 if self.n_held and self.config.redraw:
                     self._replay(budgets)
                 elif self.n_held:
@@ -404,17 +433,29 @@ class OnlineForest:
                 f"budget must not decrease with the number of rows held, but it is {budget!r} for {left} rows "
                 f"and {self.budget!r} now"
             )
-        at_end = np.zeros(self.config.n_features, dtype=bool)
-        if self.config.scaling == "minmax":
-            low, high = self.range
-            X = self.trees.arrays.rows[self.rows.slots_of(ids)]
-            at_end = ((low == X) | (high == X)).any(axis=0)
+        is_spread = self._spreads(ids)
         try:
             self._forget(ids, interrupts, exactly=True)
         finally:
-            rows, slots = self.trees.arrays.rows, self.rows.held_slots()
-            if at_end.any() and not reaches_ends(rows, slots, np.flatnonzero(at_end), self.range):
-                self._revise_range(0.0)
+            if is_spread is not None and not is_spread():
+                self._revise_scaling(always=True)
+
+    def _spreads(self, ids: np.ndarray) -> Callable[[], bool] | None:
+        """Return what tells, once these rows are forgotten, whether the others would be scaled as all of them.
+
+        None if they will be. Values that revise coordinates see to ranks themselves.
+        """
+        used = self.trees.coordinates
+        if not self.config.is_scaled_by_rows:
+            return None
+        if used.uses_ranks:
+            return None if self.values.revises_coordinates else lambda: False
+        low, high = used.low, used.high
+        X = self.trees.arrays.rows[self.rows.slots_of(ids)]
+        at_end = np.flatnonzero(((low == X) | (high == X)).any(axis=0))
+        if not len(at_end):
+            return None
+        return lambda: reaches_ends(self.trees.arrays.rows, self.rows.held_slots(), at_end, (low, high))
 
     def _forget(self, ids: np.ndarray, interrupts: Interrupts = UNPROTECTED, *, exactly: bool = False) -> None:
         """Forget rows, and keep the range."""

@@ -43,7 +43,7 @@ class TreeView:
     """A tree, as it was when the view was taken. All arrays are read-only, with one entry per node; node 0 is the root.
 
     A row ``x`` lies left of the cut of node ``v`` if ``x[cut_dims[v]] @ cut_normal[v] <= cut_offset[v]``, in the units of the
-    features.
+    features. Where features are scaled by their ranks (``uses_ranks``), cuts are in ranks: take ``place(X)`` instead of ``X``.
 
     Attributes
     ----------
@@ -60,6 +60,7 @@ class TreeView:
     value : ndarray
         Regression: the weighted mean label. Classification: the weight of each class, of shape (n_nodes, n_classes).
     n_nodes, n_leaves, max_depth : int
+    uses_ranks : bool
     """
 
     def __init__(self, forest: OnlineForest, m: int) -> None:
@@ -82,6 +83,8 @@ class TreeView:
         _read_only(self.children_left)
         _read_only(self.children_right)
         self.time = _read_only(np.where(nodes >= 0, cuts["time"][held], np.inf))
+        self._coordinates = forest.trees.coordinates
+        self.uses_ranks = self._coordinates.uses_ranks
         self._set_cuts(arrays, m, held, is_cut)
         leaf = np.where(is_cut, 0, leaf)
         n_points = np.where(is_cut, 0, arrays.leaves[m]["n_points"][leaf])
@@ -133,12 +136,17 @@ class TreeView:
         table[self._leaf[leaves]] = leaves
         return _read_only(table)
 
+    def place(self, X: np.ndarray) -> np.ndarray:
+        """Return rows as cuts read them: as they are, or the ranks of their features."""
+        return self._coordinates.place(np.asarray(X, float))
+
     def leaves_of(self, X: np.ndarray) -> np.ndarray:
         """Return the leaf of each row of ``X`` by the sides of the cuts alone.
 
         For a row held this is the leaf that holds it, up to rounding, because the forest works with scaled features. For other
         rows it may differ from the leaf that predicts, which reads a row at its nearest place in the box of each node.
         """
+        X = self.place(X)
         at = np.zeros(len(X), dtype=np.int64)
         for _ in range(self.max_depth):
             moving = np.flatnonzero(self.children_left[at] >= 0)

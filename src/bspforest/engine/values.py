@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .arrays import ForestArrays
+from .coordinates import Coordinates
 from .interrupts import Interrupts
 
 if TYPE_CHECKING:
@@ -22,6 +23,15 @@ class Values:
     # Whether labels that are forgotten still have a say: `refresh` must be called before predicting, learning or saving.
     is_stale = False
 
+    # Whether `inserted` revises the coordinates, when it is time. Else the forest does.
+    revises_coordinates = False
+
+    def choose_coordinates(
+        self, forest: OnlineForest, slots: np.ndarray, *, n_seen: int, in_order: bool, interrupts: Interrupts
+    ) -> Coordinates:
+        """Return coordinates for trees that are about to be built from the rows in ``slots``, the latest of ``n_seen``."""
+        return forest.fit_coordinates(slots)
+
     def built(self, forest: OnlineForest, *, in_order: bool, interrupts: Interrupts) -> None:
         """All trees were built from the rows held, which came ``in_order`` of time."""
 
@@ -33,6 +43,14 @@ class Values:
 
     def refresh(self, forest: OnlineForest, interrupts: Interrupts) -> None:
         """Remove what forgotten labels have left."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether work is going on that copies and files cannot hold: `finish_work` must be called before."""
+        return False
+
+    def finish_work(self) -> None:
+        """Finish what is going on."""
 
     def add_classes(self, arrays: ForestArrays, n_before: int, n_after: int) -> ForestArrays:
         """Return arrays with room for more classes, which no row has had so far."""

@@ -21,8 +21,11 @@ from ..engine.interrupts import Interrupts
 from ..engine.locking import change_alone, lock_of
 from ..engine.progress import SILENT, Progress
 from ..engine.tree_view import TreeViews
+from ..engine.values import Values
 from ..persistence import save
+from ..values.importances import find_importances
 from ..values.joint import JointValues, make_values
+from ..values.planning import Revision
 from ..values.tuning import Choice
 
 T = TypeVar("T")
@@ -66,9 +69,10 @@ class BSPForest(BaseEstimator):
         budget_scale: float = 1.0,
         min_samples_split: int | str = "auto",
         refinement: str = "exact",
-        scaling: Any = "minmax",
+        scaling: Any = "auto",
         window: int | None = None,
         values: str = "joint",
+        metric: str | None = "learned",
         bandwidth: float | str = "auto",
         ridge: float | str = "auto",
         n_jobs: int | None = None,
@@ -84,6 +88,7 @@ class BSPForest(BaseEstimator):
         self.scaling = scaling
         self.window = window
         self.values = values
+        self.metric = metric
         self.bandwidth = bandwidth
         self.ridge = ridge
         self.n_jobs = n_jobs
@@ -136,6 +141,7 @@ class BSPForest(BaseEstimator):
         seed = check_random_state(self.random_state).randint(0, 2**32, size=4, dtype=np.uint32)
         values = make_values(self.values, self.bandwidth, self.ridge, int(seed[0]))
         self._forest = OnlineForest(config, np.random.SeedSequence(seed.tolist()), values)
+        self._set_verbosity()
         self._may_be_huge = check_range(self._forest, X, False)
         self._set_threads()
         self._forest.learn(X, y, w, self._make_progress(len(X)), in_order=in_order)
@@ -145,6 +151,7 @@ class BSPForest(BaseEstimator):
         """Learn more rows. `lock_of` is held."""
         may_be_huge = check_range(self._forest, X, self._may_be_huge)
         self._set_threads()
+        self._set_verbosity()
         progress = self._make_progress(len(X))
         self._may_be_huge |= may_be_huge
         self._refresh_values()
@@ -159,14 +166,30 @@ class BSPForest(BaseEstimator):
                 forest = self._forest
                 change_alone(self, lambda interrupts: forest.values.refresh(forest, interrupts))
 
-    def _read_refreshed(self, read: Callable[[], T]) -> T:
-        """Return what ``read`` returns, run while nothing changes and nothing of forgotten labels is left."""
+    def _read_refreshed(self, read: Callable[[], T], *, finished: bool = False) -> T:
+        """Return what ``read`` returns, run while nothing changes and nothing of forgotten labels is left.
+
+        ``finished``: and while no revision is going on.
+        """
         while True:
             self._refresh_values()
+            if finished:
+                self._finish_work()
             with lock_of(self).reading:
-                # Another thread may have forgotten rows meanwhile.
-                if not (hasattr(self, "_forest") and self._forest.values.is_stale):
+                # Another thread may have forgotten or learned rows meanwhile.
+                values = self._forest.values if hasattr(self, "_forest") else Values()
+                if not (values.is_stale or (finished and values.is_busy)):
                     return read()
+
+    def _finish_work(self) -> None:
+        """Finish a revision that is going on, before the forest is saved or copied."""
+        if hasattr(self, "_forest") and self._forest.values.is_busy:
+            with lock_of(self).changing:
+                change_alone(self, lambda interrupts: self._forest.values.finish_work())
+
+    def _set_verbosity(self) -> None:
+        if isinstance(self._forest.values, JointValues):
+            self._forest.values.verbose = bool(self.verbose)
 
     def _make_progress(self, n: int) -> Progress:
         return Progress(n, type(self).__name__, "rows", enabled=True) if self.verbose else SILENT
@@ -289,10 +312,31 @@ class BSPForest(BaseEstimator):
         return self._get_choice().error
 
     def _get_choice(self) -> Choice:
+        choice = self._get_joint("bandwidth_, ridge_ and validation_error_").choice
+        if choice is None:
+            raise AttributeError("bandwidth_, ridge_ and validation_error_ are known once rows were learned")
+        return choice
+
+    def _get_joint(self, names: str) -> JointValues:
         values = self._read_refreshed(lambda: self._fitted_forest().values)
-        if not isinstance(values, JointValues) or values.choice is None:
-            raise AttributeError("bandwidth_, ridge_ and validation_error_ are those of joint values (values='joint')")
-        return values.choice
+        if not isinstance(values, JointValues):
+            raise AttributeError(f"there are {names} with joint values only (values='joint')")
+        return values
+
+    @property
+    def revisions_(self) -> list[Revision]:
+        """What was decided in `fit` and at each doubling of the rows held; the latest 100 of them. Joint values only."""
+        return list(self._get_joint("revisions_").revisions)
+
+    @property
+    def feature_weights_(self) -> np.ndarray:
+        """What each feature is multiplied by once it is scaled to [0, 1]; the largest is 1."""
+        return self._read_refreshed(lambda: self._fitted_forest().trees.coordinates.weights.copy())
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """The share of each feature in what labels vary by: mean squared slope times variance. They sum to 1."""
+        return self._read_refreshed(lambda: find_importances(self._fitted_forest()))
 
     @property
     def budget_(self) -> float:
@@ -303,6 +347,7 @@ class BSPForest(BaseEstimator):
     def trees_(self) -> TreeViews:
         """The trees as arrays: see `bspforest.engine.tree_view.TreeView`."""
         self._fitted_forest()
+        self._refresh_values()
         return TreeViews(self)
 
     @property
@@ -312,7 +357,7 @@ class BSPForest(BaseEstimator):
 
     def __getstate__(self) -> dict:
         """Return a consistent state to be copied or pickled, without the lock."""
-        state = self._read_refreshed(self._copy_state)
+        state = self._read_refreshed(self._copy_state, finished=True)
         del state["_lock"]
         return state
 

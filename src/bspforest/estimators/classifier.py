@@ -13,7 +13,7 @@ from .._sklearn_compat import StrOptions, fit_context
 from .._validation import check_classes, check_labels, check_rows, check_weights, encode_labels
 from ..engine.locking import lock_of
 from ..values import mean
-from ..values.joint import JointValues, to_probabilities
+from ..values.joint import JointValues
 from .base import BSPForest
 
 VOTINGS = ("soft", "hard")
@@ -44,16 +44,20 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         ``"redraw"`` follows the paper's Algorithm 4 to the letter: a leaf's next cut is drawn anew with each row that
         arrives in it. It cuts far more often, its trees depend on the order of the rows, and it has no batch form: it needs
         ``values="mean"``.
-    scaling : "minmax", None or (low, high), default="minmax"
-        The range of each feature that is scaled to [0, 1]. ``"minmax"`` is the range of the rows held. It is revised when
-        the number of rows learned since equals the number held then, if it has moved by more than a tenth, and when
-        `forget` removes a row at one of its ends.
+    scaling : "auto", "minmax", "quantile", None or (low, high), default="auto"
+        How each feature is scaled to [0, 1]: by the range of the rows held (``"minmax"``), by ranks among them (``"quantile"``),
+        or by a given range; None leaves features as they are. ``"auto"`` is ``"minmax"`` unless ranks have a lower held-out error;
+        with ``values="mean"`` it is ``"minmax"``. The scaling is revised when the number of rows learned since equals the number
+        held then, if it has moved, and when `forget` removes a row that it depends on.
     window : int or None, default=None
         Hold only the latest ``window`` rows. Until it is revised, the range of ``scaling`` may be that of older rows.
     values : {"joint", "mean"}, default="joint"
         How trees are asked. ``"joint"``: all nodes around a row contribute, large and small, with weights that ridge
         regression finds for all trees together (see Notes). ``"mean"``: the class frequencies in the leaf, as in the paper. Joint
         values are more accurate; means need less time and memory.
+    metric : {"learned"} or None, default="learned"
+        Joint values only. ``"learned"`` weighs features by how much labels depend on them, if that lowers the held-out error;
+        it is learned in `fit` and whenever the rows held have doubled. None gives all features the same weight.
     bandwidth : "auto" or float, default="auto"
         Joint values only. The time at which a tree has shown half of what it has to say: a larger one gives smaller nodes
         more weight. ``"auto"`` chooses it by held-out error, in `fit` and whenever the rows held have doubled.
@@ -65,7 +69,7 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
     random_state : int, RandomState instance or None, default=None
         Seeds the random streams of the trees.
     verbose : int, default=0
-        Show a progress bar while learning.
+        Show a progress bar while learning, and what was decided (see ``revisions_``).
     voting : {"soft", "hard"}, default="soft"
         Average the class frequencies in the leaves, or count the leaves' most frequent classes (as the paper does). Only with
         ``values="mean"``; joint values do not vote.
@@ -94,6 +98,13 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
     validation_error_ : float
         The held-out squared error (of the class columns, summed) with which they were chosen; NaN if both were given. Joint
         values only.
+    feature_importances_ : ndarray of shape (n_features,)
+        The share of each feature in what labels vary by: its mean squared slope, found from the cuts of the trees, times its
+        variance. They sum to 1, or are 0 if labels depend on no feature.
+    feature_weights_ : ndarray of shape (n_features,)
+        What each feature, once scaled, is multiplied by; the largest is 1.
+    revisions_ : list of Revision
+        What was decided in `fit` and at each doubling of the rows held, the latest 100. Joint values only.
     trees_ : sequence of TreeView
         The trees as arrays.
     nbytes_ : int
@@ -145,9 +156,10 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         budget_scale: float = 1.0,
         min_samples_split: int | str = "auto",
         refinement: str = "exact",
-        scaling: Any = "minmax",
+        scaling: Any = "auto",
         window: int | None = None,
         values: str = "joint",
+        metric: str | None = "learned",
         bandwidth: float | str = "auto",
         ridge: float | str = "auto",
         n_jobs: int | None = None,
@@ -166,6 +178,7 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
             scaling=scaling,
             window=window,
             values=values,
+            metric=metric,
             bandwidth=bandwidth,
             ridge=ridge,
             n_jobs=n_jobs,
@@ -269,8 +282,9 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of each class.
 
-        With joint values, the scores of ridge regression clipped to [0.001, 1] and normalised. With ``values="mean"``, the
-        mean over trees of the class frequencies in the leaf, or of votes.
+        With joint values, the scores of ridge regression, calibrated with the scores of rows before they were learned, or held
+        out: proportional to max(score, ε)^(1/T). With ``values="mean"``, the mean over trees of the class frequencies in the
+        leaf, or of votes.
 
         Parameters
         ----------
@@ -289,7 +303,7 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         X = self._check_before_predict(X)
         values = self._forest.values
         if isinstance(values, JointValues):
-            return to_probabilities(values.predict(self._forest, X), self._forest.trees.n_classes)
+            return values.predict_proba(self._forest, X)
         sums = self._forest.trees.sum_leaves(X, hard=self.voting == "hard")
         return mean.shares(self._forest, sums)
 

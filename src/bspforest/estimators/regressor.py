@@ -40,16 +40,20 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         ``"redraw"`` follows the paper's Algorithm 4 to the letter: a leaf's next cut is drawn anew with each row that
         arrives in it. It cuts far more often, its trees depend on the order of the rows, and it has no batch form: it needs
         ``values="mean"``.
-    scaling : "minmax", None or (low, high), default="minmax"
-        The range of each feature that is scaled to [0, 1]. ``"minmax"`` is the range of the rows held. It is revised when
-        the number of rows learned since equals the number held then, if it has moved by more than a tenth, and when
-        `forget` removes a row at one of its ends.
+    scaling : "auto", "minmax", "quantile", None or (low, high), default="auto"
+        How each feature is scaled to [0, 1]: by the range of the rows held (``"minmax"``), by ranks among them (``"quantile"``),
+        or by a given range; None leaves features as they are. ``"auto"`` is ``"minmax"`` unless ranks have a lower held-out error;
+        with ``values="mean"`` it is ``"minmax"``. The scaling is revised when the number of rows learned since equals the number
+        held then, if it has moved, and when `forget` removes a row that it depends on.
     window : int or None, default=None
         Hold only the latest ``window`` rows. Until it is revised, the range of ``scaling`` may be that of older rows.
     values : {"joint", "mean"}, default="joint"
         How trees are asked. ``"joint"``: all nodes around a row contribute, large and small, with weights that ridge
         regression finds for all trees together (see Notes). ``"mean"``: the mean label in the leaf, as in the paper. Joint
         values are more accurate; means need less time and memory.
+    metric : {"learned"} or None, default="learned"
+        Joint values only. ``"learned"`` weighs features by how much labels depend on them, if that lowers the held-out error;
+        it is learned in `fit` and whenever the rows held have doubled. None gives all features the same weight.
     bandwidth : "auto" or float, default="auto"
         Joint values only. The time at which a tree has shown half of what it has to say: a larger one gives smaller nodes
         more weight. ``"auto"`` chooses it by held-out error, in `fit` and whenever the rows held have doubled.
@@ -61,7 +65,7 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
     random_state : int, RandomState instance or None, default=None
         Seeds the random streams of the trees.
     verbose : int, default=0
-        Show a progress bar while learning.
+        Show a progress bar while learning, and what was decided (see ``revisions_``).
 
     Attributes
     ----------
@@ -82,6 +86,13 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
     validation_error_ : float
         The held-out squared error (of all outputs, summed) with which they were chosen; NaN if both were given. Joint
         values only.
+    feature_importances_ : ndarray of shape (n_features,)
+        The share of each feature in what labels vary by: its mean squared slope, found from the cuts of the trees, times its
+        variance. They sum to 1, or are 0 if labels depend on no feature.
+    feature_weights_ : ndarray of shape (n_features,)
+        What each feature, once scaled, is multiplied by; the largest is 1.
+    revisions_ : list of Revision
+        What was decided in `fit` and at each doubling of the rows held, the latest 100. Joint values only.
     trees_ : sequence of TreeView
         The trees as arrays.
     nbytes_ : int
@@ -193,9 +204,9 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         ----------
         X : array-like of shape (n_samples, n_features)
         return_std : bool, default=False
-            Also return the standard deviation of the label: by the law of total variance, the mean variance in a leaf plus
-            the variance of the leaf means over trees. With joint values, whose leaves are single rows, the smallest node of
-            at least 10 rows stands for the leaf.
+            Also return the standard deviation of the label. With joint values, it is learned from the errors of predictions
+            made without the row: when it arrived, or held out. With ``values="mean"``, it is, by the law of total variance, the
+            mean variance in a leaf plus the variance of the leaf means over trees.
 
         Returns
         -------
@@ -214,11 +225,11 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         return (means, mean.stds(self._forest, X, sums)) if return_std else means
 
     def predict_quantiles(self, X: Any, quantiles: Any = (0.05, 0.5, 0.95)) -> np.ndarray:
-        """Return quantiles of the label, from the labels in the leaves of all trees.
+        """Return quantiles of the label. There must be one output.
 
-        Each tree spreads a weight of 1 over the labels in its leaf; a quantile is the smallest label at which the sum of the
-        weights reaches its share. With joint values, the smallest node of at least 10 rows stands for the leaf, and the
-        quantiles are moved so that the mean of these labels becomes the prediction. There must be one output.
+        With joint values, a quantile is the prediction plus its standard deviation times the quantile of errors, each relative to
+        its standard deviation, of predictions made without the row. With ``values="mean"``, each tree spreads a weight of 1 over
+        the labels in its leaf; a quantile is the smallest label at which the sum of the weights reaches its share.
 
         Parameters
         ----------

@@ -9,16 +9,17 @@ import json
 import math
 import platform
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from .. import __version__
 from ..engine import arrays as layout
-from ..engine.config import FAMILIES, ConstantBudget, ForestConfig, MinimaxBudget, count_columns
+from ..engine.config import FAMILIES, ConstantBudget, ForestConfig, MinimaxBudget
 from ..engine.forest import OnlineForest
-from ..engine.values import Values
 from ..values.joint import JointValues
+from .fields import ModelFileError, check_int, check_number, decode, encode, encode_array, expect, get_entry
+from .joint_fields import make_values
 
 if TYPE_CHECKING:
     from ..estimators import BSPForestClassifier, BSPForestRegressor
@@ -34,12 +35,6 @@ ESTIMATORS = {"BSPForestClassifier": "bspforest.estimators", "BSPForestRegressor
 LARGEST_HEADER = 8 * 2**20
 MOST_MEMORY = 64 * 2**20
 
-# Largest array of strings in the header. Numpy pads all of them to the longest.
-LARGEST_TEXT_ARRAY = 16 * 2**20
-
-# Row counts and ids are at most this, so that their sums fit int64.
-LARGEST_COUNT = 2**62
-
 # More threads than any machine has.
 MOST_THREADS = 8192
 
@@ -47,119 +42,6 @@ MOST_THREADS = 8192
 LAYOUT = {
     name: [list(field) for field in np.dtype(getattr(layout, name)).descr] for name in ("CUT", "LEAF", "DUE", "STATE")
 }
-
-
-class ModelFileError(ValueError):
-    """Raised for files that are not model files, are damaged or inconsistent, or have an unsupported format."""
-
-
-def expect(condition: Any, message: str) -> None:
-    """Raise a `ModelFileError` with this message unless the condition holds."""
-    if not condition:
-        raise ModelFileError(message)
-
-
-def check_int(value: Any, name: str, least: int = 0, most: int = LARGEST_COUNT) -> int:
-    """Return ``value`` if it is an integer within bounds."""
-    if type(value) is not int or not least <= value <= most:
-        raise ModelFileError(f"{name} is {str(value)[:50]}; expected an integer from {least} to {most}")
-    return value
-
-
-def check_number(value: Any, name: str, least: float) -> float:
-    """Return the decoded ``value`` if it is a number of at least ``least``, possibly infinite."""
-    value = decode(value)
-    expect(type(value) in (int, float) and value >= least, f"{name} is {str(value)[:50]}; expected at least {least}")
-    return float(value)
-
-
-def get_entry(header: dict[str, Any], name: str, kind: Any) -> Any:
-    """Return an entry of the header, which must be of this type."""
-    expect(name in header, f"the header lacks {name!r}")
-    expect(isinstance(header[name], kind), f"{name} in the header is of type {type(header[name]).__name__}")
-    return header[name]
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Values
-
-
-def encode(value: Any, name: str) -> Any:
-    """Return a value as JSON that `decode` turns back into the same value; errors call it ``name``."""
-    if isinstance(value, np.generic) and value.dtype.kind in "biuf" and value.dtype.itemsize <= 8:
-        value = value.item()
-    if value is None or isinstance(value, bool | str | int):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else {"float": repr(value)}
-    if isinstance(value, tuple):
-        return {"tuple": [encode(element, name) for element in value]}
-    if isinstance(value, list):
-        return [encode(element, name) for element in value]
-    if isinstance(value, np.ndarray):
-        return encode_array(value, name)
-    if isinstance(value, np.random.RandomState):
-        kind, *state = cast(tuple[Any, ...], value.get_state(legacy=True))
-        if kind == "MT19937":
-            return {"RandomState": encode([state[0], int(state[1]), int(state[2]), float(state[3])], name)}
-    if callable(value):
-        raise ValueError(
-            f"{name} is a function, which a model file cannot hold; use a number or a name instead, or pickle the forest"
-        )
-    raise ValueError(f"{name} is of type {type(value).__name__}, which a model file cannot hold")
-
-
-def encode_array(array: np.ndarray, name: str) -> dict[str, Any]:
-    """Return an array of numbers, booleans or strings as JSON."""
-    kind = array.dtype.kind
-    entries = array.ravel().tolist()
-    plain = kind in "biuU" or (kind == "f" and array.dtype.itemsize <= 8)
-    if not plain and not (kind == "O" and all(type(entry) is str for entry in entries)):
-        raise ValueError(
-            f"{name} is an array of {array.dtype}, which a model file cannot hold; expected numbers, booleans or strings"
-        )
-    if kind == "U" and array.nbytes > LARGEST_TEXT_ARRAY:
-        raise ValueError(
-            f"{name} takes {array.nbytes:,} bytes, at most {LARGEST_TEXT_ARRAY:,} can be held; use an array of objects"
-        )
-    if kind == "f":
-        entries = [encode(entry, name) for entry in entries]
-    return {"array": entries, "dtype": array.dtype.str if kind != "O" else "object", "shape": list(array.shape)}
-
-
-def decode(value: Any) -> Any:
-    """Return the value that `encode` was given."""
-    if isinstance(value, list):
-        return [decode(element) for element in value]
-    if not isinstance(value, dict):
-        return value
-    if value.keys() == {"float"}:
-        return float(value["float"])
-    if value.keys() == {"tuple"}:
-        return tuple(decode(element) for element in value["tuple"])
-    if value.keys() == {"array", "dtype", "shape"}:
-        return decode_array(value)
-    if value.keys() == {"RandomState"}:
-        key, position, *gauss = decode(value["RandomState"])
-        check_int(position, "the position of a random state", 0, len(key))  # numpy would read there unchecked
-        random = np.random.RandomState()
-        random.set_state(("MT19937", key, position, *gauss))
-        return random
-    raise ModelFileError(f"the header has an entry of unknown kind: {', '.join(map(repr, value))[:200]}")
-
-
-def decode_array(value: dict[str, Any]) -> np.ndarray:
-    """Return the array that `encode_array` was given."""
-    entries, shape = decode(value["array"]), value["shape"]
-    expect(isinstance(entries, list) and isinstance(value["dtype"], str), "an array in the header is malformed")
-    dtype = np.dtype(object if value["dtype"] == "object" else value["dtype"])
-    size = dtype.itemsize if dtype.kind == "U" else 0
-    longest = max((len(entry) for entry in entries if isinstance(entry, str)), default=0)
-    small = size <= 4 * max(longest, 1) and size * len(entries) <= LARGEST_TEXT_ARRAY
-    expect(dtype.kind in "biufUO" and small, f"the header has an array of {len(entries)} times {dtype}")
-    kinds: Any = {"b": bool, "i": int, "u": int, "f": (int, float), "U": str, "O": str}[dtype.kind]
-    expect(all(isinstance(entry, kinds) for entry in entries), f"an array in the header is not of its type {dtype}")
-    return np.array(entries, dtype=dtype).reshape([check_int(n, "a shape in the header") for n in shape])
 
 
 def find_estimator(name: str) -> Any:
@@ -217,6 +99,8 @@ def _describe_forest(forest: OnlineForest) -> dict[str, Any]:
         "budget_of": budget_of,
         "budget": encode(float(forest.budget), "budget_"),
         "scaling": "range" if isinstance(config.scaling, tuple) else config.scaling,
+        "metric": config.metric,
+        "n_knots": forest.trees.coordinates.knots.shape[1],
         "window": config.window,
         "n_seen": int(forest.n_seen),
         "n_held": int(forest.n_held),
@@ -295,8 +179,8 @@ def parse(data: bytearray) -> dict[str, Any]:
 def upgrade(header: dict[str, Any]) -> None:
     """Add what the header of a file of format 1 lacks: it holds mean values."""
     for name, more in (
-        ("parameters", {"values": "mean", "bandwidth": "auto", "ridge": "auto"}),
-        ("forest", {"values": "mean", "n_outputs": 1, "n_columns": 0, "joint": None}),
+        ("parameters", {"values": "mean", "metric": None, "bandwidth": "auto", "ridge": "auto"}),
+        ("forest", {"values": "mean", "n_outputs": 1, "n_columns": 0, "joint": None, "metric": False, "n_knots": 0}),
     ):
         get_entry(header, name, dict).update(more)
 
@@ -364,10 +248,10 @@ def _make_budget(header: dict[str, Any], d: int) -> MinimaxBudget | ConstantBudg
 def _make_forest(header: dict[str, Any]) -> OnlineForest:
     d = header["n_features"]
     scaling, window = get_entry(header, "scaling", (str, type(None))), header.get("window")
-    expect(scaling in (None, "minmax", "range"), f"scaling is {str(scaling)[:50]!r}")
+    expect(scaling in (None, "auto", "minmax", "quantile", "range"), f"scaling is {str(scaling)[:50]!r}")
     cuts = get_entry(header, "cuts", str)
     expect(cuts in FAMILIES, f"cuts is {cuts[:50]!r}; expected one of {', '.join(FAMILIES)}")
-    values = _make_values(header)
+    values = make_values(header)
     config = ForestConfig(
         n_trees=1,
         n_features=d,
@@ -380,6 +264,10 @@ def _make_forest(header: dict[str, Any]) -> OnlineForest:
         window=None if window is None else check_int(window, "window", 1, 2**63 - 1),
         n_outputs=header["n_outputs"],
         n_columns=header["n_columns"],
+        metric=get_entry(header, "metric", bool),
+    )
+    expect(
+        config.n_columns or not (config.metric or scaling == "auto"), "only joint values learn a metric or a scaling"
     )
     expect(not (config.redraw and config.n_columns), "joint values are of trees that redraw their cuts")
     forest = OnlineForest(config, np.random.SeedSequence(0), values)
@@ -387,46 +275,3 @@ def _make_forest(header: dict[str, Any]) -> OnlineForest:
     forest.held_at_scaling = check_int(header.get("held_at_scaling"), "held_at_scaling")
     forest.learned_since = check_int(header.get("learned_since"), "learned_since")
     return forest
-
-
-def _make_values(header: dict[str, Any]) -> Values:
-    """Return what the forest keeps beside its trees. The caller has checked that ``n_outputs`` and ``n_columns`` are counts."""
-    kind = get_entry(header, "values", str)
-    n_classes, n_outputs, n_columns = (header[name] for name in ("n_classes", "n_outputs", "n_columns"))
-    expect(kind in ("mean", "joint"), f"values is {kind[:50]!r}; expected mean or joint")
-    expect(n_outputs == 1 or (kind == "joint" and not n_classes), f"there are {n_outputs} outputs")
-    expected = count_columns(n_classes, n_outputs) if kind == "joint" else 0
-    expect(n_columns == expected, f"there are {n_columns} label columns; expected {expected}")
-    if kind == "mean":
-        return Values()
-    given = get_entry(header, "joint", dict)
-    state = {key: decode(value) for key, value in given.items()}
-    names = JointValues(None, None, 0).export_state().keys()
-    expect(state.keys() == names, f"joint has other entries than {', '.join(names)}")
-    for name in ("given_bandwidth", "given_ridge"):
-        if state[name] is not None:
-            state[name] = _check_positive(state[name], name)
-            expect(state[name] < math.inf, f"{name} is infinite")
-    check_int(state["seed"], "seed", 0, 2**32 - 1)
-    for name in ("learned_since_solve", "held_at_solve", "held_at_tuning", "seen_at_tuning"):
-        check_int(state[name], name, 0, check_int(header.get("n_seen"), "n_seen"))
-    for name in ("in_order", "is_solved", "is_rebuilt", "is_settled"):
-        get_entry(state, name, bool)
-    expect(type(state["unit"]) in (int, float) and not state["unit"] < 0, f"unit is {str(state['unit'])[:50]}")
-    state["unit"] = float(state["unit"])
-    choice, mean = state["choice"], get_entry(state, "mean", list)
-    if choice is None:  # nothing was ever learned
-        expect(header.get("n_held") == 0 and not mean and not state["is_settled"], "bandwidth and ridge are missing")
-        return JointValues.from_state(state)
-    expect(isinstance(choice, list) and len(choice) == 3, "choice is not a list of three")
-    bandwidth, ridge = _check_positive(choice[0], "bandwidth"), _check_positive(choice[1], "ridge")
-    expect(type(choice[2]) in (int, float) and not choice[2] < 0, f"the validation error is {str(choice[2])[:50]}")
-    state["choice"] = [bandwidth, ridge, float(choice[2])]
-    expect(len(mean) == n_columns, f"there are {len(mean)} mean labels for {n_columns} label columns")
-    expect(all(type(entry) in (int, float) for entry in mean), "a mean label is not a number")
-    return JointValues.from_state(state)
-
-
-def _check_positive(value: Any, name: str) -> float:
-    expect(type(value) in (int, float) and value > 0, f"{name} is {str(value)[:50]}; expected a positive number")
-    return float(value)

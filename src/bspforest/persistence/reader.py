@@ -12,11 +12,12 @@ import joblib
 import numpy as np
 
 from ..engine import arrays as layout
+from ..engine.arrays import BY_SLOT
+from ..engine.coordinates import MOST_KNOTS, Coordinates
 from ..engine.forest import OnlineForest
 from ..engine.kernels.checksum import checksum
 from ..engine.parallel import run_parts
 from ..engine.rows import RowTable
-from ..engine.scaling import spread
 from .atomic_file import (
     READS_IN_THREADS,
     NotARegularFileError,
@@ -28,7 +29,7 @@ from .atomic_file import (
 from .format1 import STATE_1, convert_state, convert_tree, upgrade_layout
 from .header import LARGEST_HEADER, ModelFileError, check_int, expect, get_entry, make_estimator, parse, upgrade
 from .validation import FullCheck, TreeChecker, check_finite
-from .writer import BY_SLOT, COMMON, FORMAT, MAGIC, PER_TREE, PREAMBLE, check_byte_order
+from .writer import COMMON, FORMAT, MAGIC, PER_TREE, PREAMBLE, check_byte_order
 
 if TYPE_CHECKING:
     from .header import AnyForest
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 MOST_SPREAD, ALWAYS_FINE = 16, 2**25
 
 # Arrays that format 1 did not have. It held mean values, for which they are empty.
-SINCE_FORMAT_2 = ("duals", "residuals", "sums")
+SINCE_FORMAT_2 = ("duals", "residuals", "sums", "given", "stds", "weights", "knots")
 
 # Bytes that may be missing on disk: holes of a sparse file, which take memory when they are read.
 MOST_HOLES = 2**24
@@ -178,6 +179,8 @@ class Reader:
         n_trees, d = self._get_count("n_trees", 1), self._get_count("n_features", 1)
         n_slots, n_ids, n_free = self._get_count("n_slots"), self._get_count("n_ids"), self._get_count("n_free")
         n_outputs, n_columns = self._get_count("n_outputs", 1), self._get_count("n_columns")
+        n_knots, n_stds = self._get_count("n_knots"), 0 if self._get_count("n_classes") else n_columns
+        expect(n_knots <= MOST_KNOTS, f"there are {n_knots} knots; expected at most {MOST_KNOTS}")
         n_blocks = self.front.n_blocks
         expect(n_blocks == len(self.common) + n_trees, f"there are {n_blocks} blocks for {n_trees} trees")
         wanted: dict[str, tuple[tuple[int, ...], Any]] = {
@@ -189,6 +192,10 @@ class Reader:
             "range": ((2, d), np.float64),
             "duals": ((n_slots, n_columns), np.float64),
             "residuals": ((n_slots, n_columns), np.float64),
+            "given": ((n_slots, d if n_knots else 0), np.float64),
+            "stds": ((n_slots, n_stds), np.float64),
+            "weights": ((d,), np.float64),
+            "knots": ((2, d, n_knots), np.float64),
         }
         needed = sum(count_bytes(shape, np.dtype(kind)) for shape, kind in wanted.values())
         expect(self.offset + needed <= self.front.size, "the file is too short for the sizes in its header")
@@ -200,11 +207,12 @@ class Reader:
             self._read_common(k, common[name])
         if self.front.format == 1:
             common["state"] = convert_state(common["state"])
+            common["weights"][:] = 1.0
         forest = estimator._forest
         self._set_table(forest, common["ids"], common["free"], n_slots)
-        self._set_scaling(forest, common["range"])
-        check_rows(common["rows"], common["labels"], forest.trees.arrays.n_classes)
-        check_finite(forest.values, *(common[name] for name in ("labels", "duals", "residuals")))
+        self._set_coordinates(forest, common["range"], common["weights"], common["knots"])
+        check_rows(common["rows"], common["given"], common["labels"], forest.trees.arrays.n_classes)
+        check_finite(forest.values, *(common[name] for name in ("labels", "duals", "residuals", "stds")))
         forest.trees.arrays = self._allocate(forest, common, n_slots)
         self._read_trees(forest, n_slots)
         return estimator
@@ -232,19 +240,27 @@ class Reader:
         )
         forest.rows = RowTable.restore(check_int(self.shape.get("n_seen"), "n_seen", len(ids)), ids, free)
 
-    def _set_scaling(self, forest: OnlineForest, low_high: np.ndarray) -> None:
+    def _set_coordinates(
+        self, forest: OnlineForest, low_high: np.ndarray, weights: np.ndarray, knots_ranks: np.ndarray
+    ) -> None:
         low, high = low_high
         with np.errstate(over="ignore", invalid="ignore"):
             finite = np.isfinite(low_high).all() and np.isfinite(high - low).all()
         expect(finite, "the range of a feature is not finite")
         expect((low <= high).all(), "the range of a feature is upside down")
-        if self.shape["scaling"] == "range":
+        expect(((weights >= 0) & (weights <= 1)).all(), "the weight of a feature is not between 0 and 1")
+        knots, ranks = (np.ascontiguousarray(part) for part in knots_ranks)
+        increasing = np.isfinite(knots).all() and (np.diff(knots, axis=1) >= 0).all()
+        expect(increasing, "the knots of a feature are not finite, or not in order")
+        expect(((ranks >= 0) & (ranks <= 1)).all(), "a rank is not between 0 and 1")
+        scaling = self.shape["scaling"]
+        expect(knots.shape[1] == 0 or scaling in ("auto", "quantile"), f"there are ranks, but scaling is {scaling!r}")
+        if scaling == "range":
             expect((low < high).all(), "the range of a feature is empty")
             forest.config = replace(forest.config, scaling=(low, high))
-        else:
-            forest.range = (low, high)
-        if self.shape["scaling"] is not None:
-            forest.trees.arrays.scaling[:] = spread(low, high)
+        coordinates = Coordinates(low, high, np.array(weights), knots, ranks)
+        forest.trees.coordinates = coordinates
+        forest.trees.arrays.scaling[:] = coordinates.to_scaling()
 
     def _allocate(self, forest: OnlineForest, common: dict[str, np.ndarray], n_slots: int) -> layout.ForestArrays:
         """Allocate arrays for the trees, to be filled."""
@@ -318,9 +334,9 @@ def count_bytes(shape: tuple[int, ...], dtype: np.dtype) -> int:
     return int(np.prod(shape, dtype=object)) * dtype.itemsize
 
 
-def check_rows(rows: np.ndarray, labels: np.ndarray, n_classes: int) -> None:
+def check_rows(rows: np.ndarray, given: np.ndarray, labels: np.ndarray, n_classes: int) -> None:
     """Check that rows are finite, weights not negative, and labels of the known classes."""
-    expect(np.isfinite(rows).all(), "a row has a value that is not finite")
+    expect(np.isfinite(rows).all() and np.isfinite(given).all(), "a row has a value that is not finite")
     finite = np.isfinite(labels).all() and (labels[:, 1] >= 0).all()
     expect(finite, "a label or weight is not finite, or a weight is negative")
     if n_classes:

@@ -32,11 +32,14 @@ def are_tame(labels: np.ndarray) -> bool:
     return bool(np.abs(labels).max(initial=0.0) < 1e100)
 
 
-def check_finite(values: Values, labels: np.ndarray, duals: np.ndarray, residuals: np.ndarray) -> None:
-    """Check that joint values are finite."""
+def check_finite(
+    values: Values, labels: np.ndarray, duals: np.ndarray, residuals: np.ndarray, stds: np.ndarray
+) -> None:
+    """Check that joint values are finite. Residuals and standard deviations may be NaN, if not known."""
     if isinstance(values, JointValues) and are_tame(labels):
         expect(np.isfinite(values.mean).all(), "a mean label is not finite")
-        expect(np.isfinite(duals).all() and np.isfinite(residuals).all(), "a dual or a residual is not finite")
+        expect(np.isfinite(duals).all() and not np.isinf(residuals).any(), "a dual or a residual is not finite")
+        expect(not (stds < 0).any() and not np.isinf(stds).any(), "a standard deviation is negative or infinite")
 
 
 class TreeChecker:

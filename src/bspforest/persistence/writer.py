@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..engine.arrays import BY_SLOT
 from ..engine.forest import OnlineForest
 from ..engine.kernels.checksum import ChunkedChecksum, checksum
 from ..engine.kernels.wipe import wipe_trees
@@ -30,12 +31,24 @@ MAGIC = b"\x89bspf\r\n\x1a"
 # Magic, format, bytes of the header, blocks, bytes of the file; checksums of the header, of the table, of the preamble.
 PREAMBLE = struct.Struct("<8s7Q")
 
-# Blocks that all trees share, one array each.
-# Those of joint values are empty for mean values.
-COMMON = ("state", "ids", "free", "rows", "labels", "range", "duals", "residuals")
+# The map from features to coordinates.
+COORDINATES = ("range", "weights", "knots")
 
-# Of these, the ones by slot, which are zero at free slots.
-BY_SLOT = ("rows", "labels", "duals", "residuals")
+# Blocks that all trees share, one array each. Those by slot are zero at free slots; those of joint values are empty for mean values.
+COMMON = (
+    "state",
+    "ids",
+    "free",
+    "rows",
+    "labels",
+    "range",
+    "duals",
+    "residuals",
+    "given",
+    "stds",
+    "weights",
+    "knots",
+)
 
 # The arrays in the block of a tree, each with the count in its state that says how much of it is used; links have n_slots.
 PER_TREE = {
@@ -79,7 +92,12 @@ class ForestBlocks(Sequence[list[np.ndarray]]):
         self._arrays = forest.trees.arrays
         self.n_slots = min(forest.rows.n_slots, len(self._arrays.rows))
         self.ids, self.free = forest.rows.export_slots(self.n_slots)
-        self._range = np.stack(forest.config.scaling if isinstance(forest.config.scaling, tuple) else forest.range)
+        used = forest.trees.coordinates
+        self._coordinates = {
+            "range": np.stack([used.low, used.high]),
+            "weights": used.weights,
+            "knots": np.stack([used.knots, used.ranks]),
+        }
 
     def __len__(self) -> int:
         return len(COMMON) + len(self._arrays.state)
@@ -99,7 +117,7 @@ class ForestBlocks(Sequence[list[np.ndarray]]):
             name = COMMON[k]
             if name in BY_SLOT:
                 return [getattr(arrays, name)[:n_slots]]
-            return [{"state": arrays.state, "ids": self.ids, "free": self.free, "range": self._range}[name]]
+            return [{"state": arrays.state, "ids": self.ids, "free": self.free, **self._coordinates}[name]]
         m = k - len(COMMON)
         state = arrays.state[m]
         return [
@@ -158,7 +176,7 @@ def save(
     The file is complete and on disk when this returns; if it fails before, the old file is unchanged. The forest is only
     read: other threads may predict from it or save it meanwhile; those that learn or forget wait. (Joint values are first
     solved afresh if rows were forgotten.) Rows that were forgotten with `forget` leave no trace in it. Rows that a window dropped may still show in the range of
-    ``scaling="minmax"``.
+    features.
 
     Parameters
     ----------
@@ -194,7 +212,8 @@ def save(
     check_is_fitted(forest)
     with hold(Path(path), lock, wait) as held:
         forest._read_refreshed(
-            lambda: write_content(make_content(forest, extra), held.path, overwrite=overwrite, expected=expected)
+            lambda: write_content(make_content(forest, extra), held.path, overwrite=overwrite, expected=expected),
+            finished=True,
         )
 
 

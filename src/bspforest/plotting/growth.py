@@ -146,7 +146,7 @@ class GrowthDisplay:
         ----------
         forest : BSPForestClassifier or BSPForestRegressor
             Only its parameters are used, for a new forest of one tree. Features are scaled by the range of ``X`` from
-            the start, because a tree is rebuilt when the range changes.
+            the start, and not weighed, because a tree is built afresh when that changes.
         X : array-like of shape (n_samples, 2)
         y : array-like of shape (n_samples,)
         steps : sequence of int or None, default=None
@@ -167,7 +167,8 @@ class GrowthDisplay:
             raise ValueError(f"y must have one label for each of {n} rows, got shape {labels.shape}")
         wanted = _choose_steps(n, steps)
         names = get_feature_names(grown)
-        if forest.scaling == "minmax":
+        grown.set_params(metric=None)
+        if isinstance(forest.scaling, str):
             low, high = rows.min(axis=0), rows.max(axis=0)
             grown.set_params(scaling=(low, np.where(high > low, high, low + 1.0)))
         classes = {"classes": np.unique(labels)} if is_classifier(forest) else {}

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from .labels import Palette
-from .sections import Section, check_forest, choose_plane, find_limits, get_feature_names, make_section
+from .sections import Plane, Section, check_forest, choose_plane, find_limits, get_feature_names, make_section
 from .style import collect_edges, draw_cells, draw_lines, draw_points, fade, make_axes, set_limits, text_colour
 
 TREE_NAMES = {"pairs": "BSP tree", "axes": "Mondrian tree", "isotropic": "isotropic BSP tree"}
@@ -85,7 +85,7 @@ class PartitionDisplay:
         values : dict or None, default=None
             Values of the other features, by number or name. Those not given are fixed at the median of the rows held.
         extent : (left, right, bottom, top) or None, default=None
-            Limits of the axes; by default all rows held, with a margin.
+            Limits of the axes; by default all rows held, with a margin. Where features are scaled by ranks, the axes are ranks.
 
         Returns
         -------
@@ -96,8 +96,12 @@ class PartitionDisplay:
             raise ValueError(f"tree must be a whole number from 0 to {len(forest.trees_) - 1}, got {tree!r}")
         held = forest.held_rows()
         plane = choose_plane(forest, held.X, dims, values)
-        section = make_section(forest, tree, plane, held.X, find_limits(plane.project(held.X), extent))
-        names = get_feature_names(forest)
+        names, X = get_feature_names(forest), held.X
+        view = forest.trees_[tree]
+        if view.uses_ranks:  # in which cuts are straight
+            X, plane = view.place(X), Plane(plane.dims, view.place(plane.row[None])[0])
+            names = [f"rank of {name}" for name in names]
+        section = make_section(forest, tree, plane, X, find_limits(plane.project(X), extent))
         title = f"{TREE_NAMES[forest.cuts]}, {section.tree.n_leaves} leaves"
         if plane.is_section:
             title = f"{title}, {len(section.leaf_nodes)} in the section\n{plane.describe(names)}"

@@ -186,7 +186,7 @@ def find_cells(tree: TreeView, limits: np.ndarray, plane: Plane) -> tuple[list, 
 
 
 def make_section(forest: BSPForest, m: int, plane: Plane, X: np.ndarray, limits: np.ndarray) -> Section:
-    """Return tree m of a forest that holds the rows ``X``, in a plane."""
+    """Return tree m of a forest that holds the rows ``X``, in a plane. With ranks, plane, rows and limits are those of ranks."""
     tree = forest.trees_[m]
     cells, lines = find_cells(tree, limits, plane)
     empty = np.empty((0, 2))

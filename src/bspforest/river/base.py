@@ -20,6 +20,7 @@ from ..engine.forest import OnlineForest
 from ..engine.interrupts import Interrupts
 from ..engine.locking import ReadWriteLock, change_alone, lock_of
 from ..engine.progress import SILENT
+from ..values.importances import find_importances
 from ..values.joint import make_values
 from .rows import Columns, check_frame, check_weight, pad_columns, read_frame, read_row, widen
 
@@ -52,6 +53,7 @@ class RiverForest(base.Estimator):
         scaling: str | tuple[float, float] | None,
         window: int | None,
         values: str,
+        metric: str | None,
         bandwidth: float | str,
         ridge: float | str,
         seed: int | None,
@@ -65,6 +67,7 @@ class RiverForest(base.Estimator):
         self.scaling = scaling
         self.window = window
         self.values = values
+        self.metric = metric
         self.bandwidth = bandwidth
         self.ridge = ridge
         self.seed = seed
@@ -224,12 +227,32 @@ class RiverForest(base.Estimator):
 
     def __getstate__(self) -> dict:
         """Return a consistent state to be copied or pickled, without the lock."""
+        while True:
+            self._finish_work()
+            with lock_of(self).reading:
+                if self._forest is not None and self._forest.values.is_busy:
+                    continue  # another thread has learned rows meanwhile
+                state = self.__dict__.copy()
+                if self._forest is not None:
+                    state["_forest"] = self._forest.snapshot()
+                del state["_lock"]
+                return state
+
+    def _finish_work(self) -> None:
+        """Finish a revision that is going on, before the forest is copied."""
+        forest = self._forest
+        if forest is not None and forest.values.is_busy:
+            with lock_of(self).changing:
+                change_alone(self, lambda interrupts: forest.values.finish_work())
+
+    @property
+    def feature_importances_(self) -> dict:
+        """The share of each feature in what labels vary by; empty before any learning."""
         with lock_of(self).reading:
-            state = self.__dict__.copy()
-            if self._forest is not None:
-                state["_forest"] = self._forest.snapshot()
-        del state["_lock"]
-        return state
+            if self._forest is None or not self._columns:
+                return {}
+            shares = find_importances(self._forest)[: len(self._columns)].tolist()
+            return dict(zip(self._columns, shares, strict=True))
 
     @property
     def _raw_memory_usage(self) -> int:

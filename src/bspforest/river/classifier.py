@@ -10,7 +10,7 @@ import numpy as np
 from ..engine.forest import OnlineForest
 from ..engine.locking import lock_of
 from ..values import mean
-from ..values.joint import JointValues, to_probabilities
+from ..values.joint import JointValues
 from .base import RiverForest, base
 from .rows import check_frame, make_frame, make_series
 
@@ -47,14 +47,18 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
     refinement
         `"exact"`, or `"redraw"` for the paper's Algorithm 4 to the letter, which needs `values="mean"`.
     scaling
-        The range of each feature that is scaled to [0, 1]: `"minmax"`, the range seen so far, which makes a scaler in front of
-        the forest needless; `None` for features that are scaled already; or one pair `(low, high)` for all features.
+        How each feature is scaled to [0, 1], which makes a scaler in front of the forest needless: `"minmax"`, by the range seen
+        so far; `"quantile"`, by ranks; `"auto"`, whichever has the lower held-out error; `None` for features that are scaled
+        already; or one pair `(low, high)` for all features.
     window
         Hold only the latest `window` rows, exactly. Without it memory grows with the stream.
     values
         How trees are asked: `"joint"`, all nodes around a row contribute, large and small, with weights that ridge regression
         finds for all trees together; or `"mean"`, the class frequencies in the leaf, as in the paper. Joint values are more
         accurate; means need less time and memory.
+    metric
+        Joint values only. `"learned"` weighs features by how much labels depend on them, if that lowers the held-out error; it is
+        learned whenever the rows held have doubled. `None` gives all features the same weight.
     bandwidth
         Joint values only. A larger one gives smaller nodes more weight. `"auto"` chooses it by held-out error whenever the
         rows held have doubled.
@@ -92,9 +96,10 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
         budget_scale: float = 1.0,
         min_samples_split: int | str = "auto",
         refinement: str = "exact",
-        scaling: str | tuple[float, float] | None = "minmax",
+        scaling: str | tuple[float, float] | None = "auto",
         window: int | None = None,
         values: str = "joint",
+        metric: str | None = "learned",
         bandwidth: float | str = "auto",
         ridge: float | str = "auto",
         voting: str = "soft",
@@ -110,6 +115,7 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
             scaling,
             window,
             values,
+            metric,
             bandwidth,
             ridge,
             seed,
@@ -137,8 +143,7 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
     def predict_proba_one(self, x: dict, **kwargs: Any) -> dict:
         """Return the probability of each label seen so far.
 
-        With joint values, the scores of ridge regression clipped to [0.001, 1] and normalised; with `values="mean"`, the mean
-        over trees of the class frequencies in the leaf, or of votes.
+        With joint values, calibrated scores of ridge regression; with `values="mean"`, the mean over trees of the class frequencies in the leaf, or of votes.
 
         Parameters
         ----------
@@ -166,7 +171,7 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
     def _predict_proba(self, forest: OnlineForest, rows: np.ndarray) -> np.ndarray:
         """Return the probability of each label for each row."""
         if isinstance(forest.values, JointValues):
-            return to_probabilities(forest.values.predict(forest, rows), forest.trees.n_classes)
+            return forest.values.predict_proba(forest, rows)
         return mean.shares(forest, forest.trees.sum_leaves(rows, hard=self.voting == "hard"))
 
     def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:

@@ -44,14 +44,18 @@ class BSPForestRegressor(RiverForest, base.MiniBatchRegressor):
     refinement
         `"exact"`, or `"redraw"` for the paper's Algorithm 4 to the letter, which needs `values="mean"`.
     scaling
-        The range of each feature that is scaled to [0, 1]: `"minmax"`, the range seen so far, which makes a scaler in front of
-        the forest needless; `None` for features that are scaled already; or one pair `(low, high)` for all features.
+        How each feature is scaled to [0, 1], which makes a scaler in front of the forest needless: `"minmax"`, by the range seen
+        so far; `"quantile"`, by ranks; `"auto"`, whichever has the lower held-out error; `None` for features that are scaled
+        already; or one pair `(low, high)` for all features.
     window
         Hold only the latest `window` rows, exactly. Without it memory grows with the stream.
     values
         How trees are asked: `"joint"`, all nodes around a row contribute, large and small, with weights that ridge regression
         finds for all trees together; or `"mean"`, the mean label in the leaf, as in the paper. Joint values are more
         accurate; means need less time and memory.
+    metric
+        Joint values only. `"learned"` weighs features by how much labels depend on them, if that lowers the held-out error; it is
+        learned whenever the rows held have doubled. `None` gives all features the same weight.
     bandwidth
         Joint values only. A larger one gives smaller nodes more weight. `"auto"` chooses it by held-out error whenever the
         rows held have doubled.
@@ -86,9 +90,10 @@ class BSPForestRegressor(RiverForest, base.MiniBatchRegressor):
         budget_scale: float = 1.0,
         min_samples_split: int | str = "auto",
         refinement: str = "exact",
-        scaling: str | tuple[float, float] | None = "minmax",
+        scaling: str | tuple[float, float] | None = "auto",
         window: int | None = None,
         values: str = "joint",
+        metric: str | None = "learned",
         bandwidth: float | str = "auto",
         ridge: float | str = "auto",
         seed: int | None = None,
@@ -103,6 +108,7 @@ class BSPForestRegressor(RiverForest, base.MiniBatchRegressor):
             scaling,
             window,
             values,
+            metric,
             bandwidth,
             ridge,
             seed,

@@ -1,41 +1,54 @@
 """Joint values: all depths of all trees speak, with weights found by ridge regression in the kernel of the forest.
 
-Each row held has a dual, and each node the sum of the duals of its rows. `JointValues` keeps them while rows come and go, solves for
-the duals when the rows held have grown by a tenth, and chooses bandwidth and ridge by held-out error when they have doubled.
+Each row held has a dual, and each node the sum of the duals of its rows. `JointValues` keeps them while rows come and go, and solves for
+the duals when the rows held have grown by a tenth. When they have doubled, it revises all that the forest decides for itself: how
+features are scaled and what they weigh, bandwidth and ridge, how uncertain predictions are.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 
-from ..engine.arrays import LABEL, LABEL_WEIGHT, PREDICTION_WALKS, ForestArrays, as_rows
+from ..engine.arrays import LABEL_WEIGHT, PREDICTION_WALKS, ForestArrays
 from ..engine.config import count_columns
-from ..engine.forest import OnlineForest
+from ..engine.coordinates import Coordinates
+from ..engine.ensemble import make_streams
+from ..engine.forest import MOST_ASIDE, OnlineForest
 from ..engine.interrupts import UNPROTECTED, Interrupts
-from ..engine.kernels.joint import learn_duals, sum_paths, sum_totals
+from ..engine.kernels.joint import learn_duals, sum_neighbours, sum_paths, sum_totals
 from ..engine.memory import empty
 from ..engine.values import Values
-from .kernel_matrix import KernelMatrix, empty_totals, make_totals, solve
-from .neighbours import NeighbourLabels
-from .sampling import build_aside, find_median_root_time
-from .tuning import Choice, HeldOut, choose, choose_neighbour, prepare, project
-
-# Rows and trees that bandwidth and ridge are chosen with. (30 trees decide wrongly now and then.)
-SAMPLE_ROWS = 10_000
-SAMPLE_TREES = 50
-
-# Trees with which the ridge is corrected once all rows are there.
-CORRECTING_TREES = 16
+from .kernel_matrix import empty_totals, make_totals
+from .planning import LEAST_DECIDING, Plan, Revision, find_current, plan_revision
+from .revision import StreamRevision
+from .solving import Solution, solve_forest
+from .steps import finish
+from .targets import find_targets
+from .tuning import Choice
+from .uncertainty import Calibration, find_quantiles, standardise
 
 # Growth of the rows held, relative to those at the last solve, after which to solve again; and share of a window that is replaced. What
 # a row that leaves a window has said is missed until then. (Right in a stream with a window of 200: 0.84 with a tenth, 0.87 with this,
 # 0.91 solved for each row.)
 GROWTH, GROWTH_IN_WINDOW = 0.1, 0.03
 
+# The same after a chunk: a solve costs no more than inserting that many rows.
+GROWTH_BY_CHUNK = 0.03
+
 # Nodes noted of the path of a row that is learned; what is below is walked twice.
 NOTED_DEPTH = 63
+
+# Revisions that are listed, the latest ones.
+MOST_REVISIONS = 100
+
+
+FLAGS = ("in_order", "is_solved", "is_rebuilt", "is_settled")
+COUNTS = ("learned_since_solve", "held_at_solve", "held_at_tuning", "seen_at_tuning")
+
+NO_SLOTS = np.empty(0, np.int32)
 
 
 class JointValues(Values):
@@ -54,13 +67,21 @@ class JointValues(Values):
         The bandwidth and ridge in use, from the first row on.
     mean : ndarray of shape (columns,)
         The mean label.
+    calibration : Calibration
+        How scores become probabilities.
+    revisions : list of Revision
     is_solved, is_rebuilt : bool
         Whether duals wait to be found for rows that are new, and for trees that are: if that is interrupted, the next rows make up
         for it.
     is_settled : bool
         Whether nothing has changed since the last solve. Predictions are then read from the totals of leaves, in copies and loaded
         forests too, which have to make them again: sums along paths round differently.
+    verbose : bool
+        Print what was decided, to standard error.
     """
+
+    revises_coordinates = True
+    verbose = False
 
     def __init__(self, bandwidth: float | None, ridge: float | None, seed: int) -> None:
         self.given_bandwidth = bandwidth
@@ -68,6 +89,9 @@ class JointValues(Values):
         self.seed = seed
         self.choice: Choice | None = None
         self.mean = np.zeros(0)
+        self.calibration = Calibration()
+        self.revisions: list[Revision] = []
+        self.step = 1.0  # share of its residual that a row which arrives gets as its dual
         self.unit = np.nan  # median time of the roots' cuts when the bandwidth was chosen
         self.in_order = True  # whether the rows held came in order of time
         self.is_solved = True
@@ -78,29 +102,23 @@ class JointValues(Values):
         self.held_at_tuning = 0
         self.seen_at_tuning = 0
         self.is_stale = False
+        self._plan: Plan | None = None  # for the trees that are being built
+        self._work: StreamRevision | None = None
         self._totals: np.ndarray | None = None
-        self._neighbours: NeighbourLabels | None = None
+        self._spread: tuple[np.ndarray, np.ndarray] | None = None
 
     def __getstate__(self) -> dict:
-        return {**self.__dict__, "_totals": None, "_neighbours": None}
+        return {**self.__dict__, "_totals": None, "_spread": None, "_work": None, "_plan": None}
 
     def export_state(self) -> dict[str, Any]:
         """Return what is kept beside duals, residuals and sums, as JSON can hold it."""
         return {
-            "given_bandwidth": self.given_bandwidth,
-            "given_ridge": self.given_ridge,
-            "seed": self.seed,
+            **{name: getattr(self, name) for name in ("given_bandwidth", "given_ridge", "seed", "unit", "step")},
             "choice": None if self.choice is None else list(self.choice),
             "mean": self.mean.tolist(),
-            "unit": self.unit,
-            "in_order": self.in_order,
-            "is_solved": self.is_solved,
-            "is_rebuilt": self.is_rebuilt,
-            "is_settled": self.is_settled,
-            "learned_since_solve": self.learned_since_solve,
-            "held_at_solve": self.held_at_solve,
-            "held_at_tuning": self.held_at_tuning,
-            "seen_at_tuning": self.seen_at_tuning,
+            "calibration": list(self.calibration),
+            "revisions": [list(revision) for revision in self.revisions],
+            **{name: getattr(self, name) for name in (*FLAGS, *COUNTS)},
         }
 
     @classmethod
@@ -109,45 +127,101 @@ class JointValues(Values):
         values = cls(state["given_bandwidth"], state["given_ridge"], state["seed"])
         values.choice = None if state["choice"] is None else Choice(*state["choice"])
         values.mean = np.array(state["mean"], float)
-        flags = ("in_order", "is_solved", "is_rebuilt", "is_settled")
-        counts = ("learned_since_solve", "held_at_solve", "held_at_tuning", "seen_at_tuning")
-        for name in ("unit", *flags, *counts):
+        values.calibration = Calibration(*state["calibration"])
+        values.revisions = [Revision(*entries) for entries in state["revisions"]]
+        for name in ("unit", "step", *FLAGS, *COUNTS):
             setattr(values, name, state[name])
         return values
 
     def _changed(self) -> None:
         """Drop what is computed from rows and trees."""
-        self._totals = self._neighbours = None
+        self._totals = self._spread = None
         self.is_settled = False
 
     # ------------------------------------------------------------------------------------------------------------------
     # Learning
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a revision is going on, which copies and files cannot hold: see `finish_work`."""
+        return self._work is not None
+
+    def finish_work(self) -> None:
+        """Finish a revision that is going on."""
+        work, self._work = self._work, None
+        if work is not None:
+            work.finish()
+
+    def choose_coordinates(
+        self, forest: OnlineForest, slots: np.ndarray, *, n_seen: int, in_order: bool, interrupts: Interrupts
+    ) -> Coordinates:
+        """Return coordinates for trees that are about to be built, and keep what else was decided for `built`."""
+        self._work = self._plan = None
+        self.in_order = in_order
+        if self.choice is None or self._is_time_to_tune(n_seen):
+            self._plan = finish(plan_revision(self, forest, slots, n_seen), interrupts.poll)
+            return self._plan.coordinates
+        return find_current(self, forest, slots)
+
     def built(self, forest: OnlineForest, *, in_order: bool, interrupts: Interrupts) -> None:
-        """Choose bandwidth and ridge if the rows have doubled, and solve: the trees were built from the rows held."""
+        """Solve, with what was decided for these trees."""
         self._changed()
         self.in_order = in_order
         self.is_solved, self.is_rebuilt = False, True
-        try:
-            self._revise(forest, interrupts)
-        except BaseException:
-            self.is_stale = self.choice is not None  # the duals are those of other trees
-            raise
+        self._solve(forest, interrupts)
 
     def inserted(self, forest: OnlineForest, slots: np.ndarray, interrupts: Interrupts) -> None:
-        """Give new rows duals, or solve for all, if there are many since the last solve."""
+        """Give new rows duals; solve for all, if there are many since the last solve; go on with a revision, or begin one."""
         self._changed()
+        if self._work is not None:
+            self._work.added(slots)
         self.learned_since_solve += len(slots)
-        due = (
-            not self.is_solved
-            or self.learned_since_solve >= self._get_growth(forest) * self.held_at_solve
-            or self._is_time_to_tune(forest)
-        )
-        if (not due or len(slots) == 1) and self.choice is not None:
+        is_time = self._work is None and self._is_time_to_tune(forest.n_seen)
+        if is_time and forest.n_held < LEAST_DECIDING:
+            self._scale_few(forest)
+        growth = min(self._get_growth(forest), GROWTH if len(slots) == 1 else GROWTH_BY_CHUNK)
+        due = not self.is_solved or self.learned_since_solve >= growth * self.held_at_solve
+        if (not due or len(slots) == 1) and self.choice is not None and not self.is_rebuilt:
             self._learn_rows(forest, slots)
         if due:
             self.is_solved = False
-            self._revise(forest, interrupts)
+            self._solve(forest, interrupts)
+        if is_time and forest.n_held >= LEAST_DECIDING:
+            self._begin_revision(forest, interrupts)
+        if self._work is not None:
+            self._advance(len(slots))
+
+    def _scale_few(self, forest: OnlineForest) -> None:
+        """Build the trees afresh if few rows have doubled, and are not scaled as they should be."""
+        self.seen_at_tuning, self.held_at_tuning = forest.n_seen, forest.n_held
+        coordinates = find_current(self, forest, forest.rows.held_slots())
+        if coordinates is not forest.trees.coordinates:
+            forest.rebuild(coordinates)
+            self.is_solved, self.is_rebuilt = False, True
+
+    def _begin_revision(self, forest: OnlineForest, interrupts: Interrupts) -> None:
+        """Begin a revision; do all of it at once in a forest that is too large to be held twice."""
+        self.seen_at_tuning, self.held_at_tuning = forest.n_seen, forest.n_held
+        if forest.trees.nbytes <= MOST_ASIDE:
+            self._work = StreamRevision(self, forest)
+            return
+        self._plan = finish(plan_revision(self, forest, forest.rows.held_slots(), forest.n_seen), interrupts.poll)
+        if self._plan.coordinates is not forest.trees.coordinates:
+            forest.rebuild(self._plan.coordinates)
+            self.is_rebuilt = True
+        self.is_solved = False
+        self._solve(forest, interrupts)
+
+    def _advance(self, n_rows: int) -> None:
+        """Go on with a revision. Without memory for it, the forest stays as it is until the next one."""
+        assert self._work is not None
+        try:
+            if self._work.advance(n_rows):
+                self._work = None
+        except BaseException as error:
+            self._work = None
+            if not isinstance(error, MemoryError):
+                raise
 
     @staticmethod
     def _get_growth(forest: OnlineForest) -> float:
@@ -160,10 +234,11 @@ class JointValues(Values):
             learn_duals,
             forest.trees.arrays,
             slots,
-            self.targets(forest, slots),
+            find_targets(forest, slots),
             self.mean,
             self.choice.bandwidth,
             self.choice.ridge,
+            self.step,
             np.empty((1, forest.config.n_features)),
             np.empty(k),
             np.empty(k),
@@ -172,22 +247,39 @@ class JointValues(Values):
         )
 
     def forgotten(self, forest: OnlineForest, slots: np.ndarray, *, exactly: bool) -> None:
-        """Wipe the duals of rows that were forgotten. ``exactly``: those of the others are to be found afresh."""
+        """Wipe the duals of rows that were forgotten. ``exactly``: everything else is to be found afresh."""
         self._changed()
         arrays = forest.trees.arrays
         arrays.duals[slots] = 0.0
-        arrays.residuals[slots] = 0.0
-        self.is_stale |= exactly
+        arrays.residuals[slots] = np.nan
+        arrays.stds[slots] = np.nan
+        if exactly:
+            self.is_stale = True
+            self._work = None
+        elif self._work is not None:
+            self._work.removed(slots)
 
     def refresh(self, forest: OnlineForest, interrupts: Interrupts = UNPROTECTED) -> None:
         """Find everything that labels have a say in afresh, as if the rows forgotten had never been seen."""
         if not self.is_stale:
             return
         self._changed()
+        self._work = None
         fresh = JointValues(self.given_bandwidth, self.given_ridge, self.seed)
+        fresh.verbose = self.verbose
         fresh.in_order = self.in_order
-        fresh._revise(forest, interrupts, warm=False)
-        forest.trees.arrays.residuals[:] = 0.0  # predicted with labels that are forgotten
+        slots = forest.rows.held_slots()
+        if len(slots):
+            plan = finish(plan_revision(fresh, forest, slots, forest.n_seen), interrupts.poll)
+            trees = forest.trees
+            # Trees, and how often their random streams were asked, may have depended on labels that are forgotten.
+            depended = forest.config.metric or forest.config.scaling == "auto"
+            if depended or plan.coordinates is not trees.coordinates:
+                streams = make_streams([self.seed, forest.n_seen], trees.n_trees) if depended else trees.get_streams()
+                trees = forest.build_beside(plan.coordinates, streams, interrupts.poll)
+            solution = finish(solve_forest(fresh, forest, trees, plan, warm=False), interrupts.poll)
+            forest.replace_trees(trees)
+            fresh.adopt(forest, solution, in_place=True)
         self.__dict__.update(fresh.__dict__)
 
     def add_classes(self, arrays: ForestArrays, n_before: int, n_after: int) -> ForestArrays:
@@ -223,91 +315,68 @@ class JointValues(Values):
     # ------------------------------------------------------------------------------------------------------------------
     # Solving
 
-    def targets(self, forest: OnlineForest, slots: np.ndarray) -> np.ndarray:
-        """Return the label columns of rows."""
-        labels = forest.trees.arrays.labels[slots]
-        n_classes = forest.trees.n_classes
-        if not n_classes:
-            return np.delete(labels, LABEL_WEIGHT, axis=1)
-        codes = labels[:, LABEL].astype(np.intp)
-        if n_classes <= 2:
-            return (codes == n_classes - 1).astype(np.float64)[:, None]
-        return np.eye(n_classes)[codes]
-
-    def _collect(self, forest: OnlineForest) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the slots of the rows held, and label columns and weights by slot; free slots have no weight."""
-        slots = forest.rows.held_slots()
-        y = np.zeros((forest.rows.n_slots, forest.trees.arrays.duals.shape[1]))
-        w = np.zeros(forest.rows.n_slots)
-        y[slots] = self.targets(forest, slots)
-        w[slots] = forest.trees.arrays.labels[slots, LABEL_WEIGHT]
-        return slots, y, w
-
-    def _revise(self, forest: OnlineForest, interrupts: Interrupts, *, warm: bool = True) -> None:
-        """Choose bandwidth and ridge, if it is time, and solve. Nothing is changed before all is found."""
-        slots, y, w = self._collect(forest)
-        if not len(slots):
+    def _solve(self, forest: OnlineForest, interrupts: Interrupts) -> None:
+        """Solve for the rows held, with what was planned for them, if anything. Nothing is changed before all is found."""
+        plan, self._plan = self._plan, None
+        if not forest.n_held:
             return
-        unit, choice = self.unit, self.choice
-        start = forest.trees.arrays.duals[: len(y)] if warm and self.held_at_solve else None
-        is_due = choice is None or self._is_time_to_tune(forest)
-        if is_due or self.is_rebuilt:
-            unit = find_median_root_time(forest.trees)
-        matrix = None
-        if choice is None or is_due:
-            choice = self._tune(forest, slots, y, w, unit, interrupts)
-            matrix = KernelMatrix(forest.trees, len(slots), choice.bandwidth)
-            if self.given_ridge is None and len(slots) > SAMPLE_ROWS:
-                rng = self._make_rng(forest)
-                held_out = HeldOut(slots, project(y, rng), w, latest=self.in_order, rng=rng, poll=interrupts.poll)
-                choice = choose_neighbour(held_out, matrix.first(CORRECTING_TREES), choice)
-        elif self.is_rebuilt and self.given_bandwidth is None and 0 < unit < np.inf and 0 < self.unit < np.inf:
-            choice = choice._replace(bandwidth=choice.bandwidth * unit / self.unit)  # time runs as the scaling says
-        if matrix is None:
-            matrix = KernelMatrix(forest.trees, len(slots), choice.bandwidth)
-        mean, centred, diagonal = prepare(y, w, choice.ridge)
-        duals = solve(matrix, centred, diagonal, start=start, poll=interrupts.poll)
-        knows_nodes = matrix.knows_nodes
-        if knows_nodes:
-            totals = empty_totals(forest.trees)  # before anything is changed: there may be no memory for it
+        try:
+            solution = finish(solve_forest(self, forest, forest.trees, plan), interrupts.poll)
+        except BaseException:
+            self.is_stale |= self.is_rebuilt and self.choice is not None  # the duals are those of other trees
+            raise
+        self.adopt(forest, solution, in_place=True)
+
+    def adopt(
+        self,
+        forest: OnlineForest,
+        solution: Solution,
+        come: np.ndarray = NO_SLOTS,
+        gone: np.ndarray = NO_SLOTS,
+        *,
+        in_place: bool = False,
+    ) -> None:
+        """Take over a solution. Since its rows were collected, those in ``gone`` have gone, and those in ``come`` have come.
+
+        ``in_place``: the trees are still those of its matrix, and have not changed.
+        """
+        arrays, n_slots = forest.trees.arrays, len(solution.duals)
+        totals = empty_totals(forest.trees)  # before anything is changed: there may be no memory for it
+        changed = np.concatenate([gone, come])
+        changed = changed[changed < n_slots]
+        arrays.duals[:n_slots] = solution.duals
+        arrays.duals[gone] = arrays.duals[come] = 0.0
+        if solution.residuals is not None:
+            kept = arrays.residuals[changed]
+            arrays.residuals[:n_slots] = solution.residuals
+            arrays.residuals[changed] = kept
+        if solution.stds is not None:
+            arrays.stds[:n_slots] = solution.stds
+            arrays.stds[changed] = np.nan
+        self.mean, self.choice, self.unit, self.step = solution.mean, solution.choice, solution.unit, solution.step
+        self.calibration = solution.calibration or self.calibration
+        if in_place and solution.matrix.knows_nodes:
+            solution.matrix.add_up(totals, set_sums=True)
         else:
-            del matrix
-        forest.trees.arrays.duals[: len(y)] = duals
-        self.mean, self.choice, self.unit = mean, choice, unit
-        if knows_nodes:
-            matrix.add_up(totals, set_sums=True)
-            self._totals = totals
-        else:
-            self._totals = make_totals(forest.trees, len(slots), choice.bandwidth, set_sums=True)
-        self.held_at_solve = len(slots)
-        if is_due:
-            self.held_at_tuning, self.seen_at_tuning = len(slots), forest.n_seen
-        self.learned_since_solve = 0
+            make_totals(forest.trees, forest.n_held, self.choice.bandwidth, totals, set_sums=True)
+        self._changed()
+        self._totals = totals
+        self.held_at_solve = forest.n_held
+        self.learned_since_solve = len(come)
         self.is_solved, self.is_rebuilt, self.is_settled = True, False, True
+        if solution.residuals is not None and not len(come):
+            self.held_at_tuning, self.seen_at_tuning = forest.n_held, forest.n_seen
+        if solution.revision is not None:
+            self.revisions = [*self.revisions, solution.revision][-MOST_REVISIONS:]
+            if self.verbose and sys.stderr is not None:
+                print(solution.revision.describe(), file=sys.stderr)
+        if len(come):
+            self._changed()
+            self._learn_rows(forest, come)
 
-    def _is_time_to_tune(self, forest: OnlineForest) -> bool:
+    def _is_time_to_tune(self, n_seen: int) -> bool:
         """Return whether as many rows have come as were held then: they have doubled, or those in a window been replaced."""
-        return forest.n_seen - self.seen_at_tuning >= self.held_at_tuning
-
-    def _make_rng(self, forest: OnlineForest) -> np.random.Generator:
-        return np.random.default_rng([self.seed, forest.n_seen])
-
-    def _tune(
-        self, forest: OnlineForest, slots: np.ndarray, y: np.ndarray, w: np.ndarray, unit: float, interrupts: Interrupts
-    ) -> Choice:
-        """Choose bandwidth and ridge on a sample of the rows held."""
-        if self.given_bandwidth is not None and self.given_ridge is not None:
-            return Choice(self.given_bandwidth, self.given_ridge, np.nan)
-        if np.count_nonzero(w) < 2 or not 0 < unit < np.inf:
-            return self.choice or Choice(self.given_bandwidth or 1.0, self.given_ridge or 0.3, np.nan)
-        rng = self._make_rng(forest)
-        trees, n_trees = forest.trees, min(SAMPLE_TREES, forest.trees.n_trees)
-        if len(slots) > SAMPLE_ROWS:
-            slots = slots[-SAMPLE_ROWS:] if self.in_order else np.sort(rng.choice(slots, SAMPLE_ROWS, replace=False))
-            trees = build_aside(forest, slots, n_trees, rng)
-        held_out = HeldOut(slots, project(y, rng), w, latest=self.in_order, rng=rng, poll=interrupts.poll)
-        matrix = KernelMatrix(trees, len(slots), self.given_bandwidth or unit, n_trees)
-        return choose(held_out, matrix, unit, bandwidth=self.given_bandwidth, ridge=self.given_ridge, last=self.choice)
+        return n_seen - self.seen_at_tuning >= self.held_at_tuning
 
     # ------------------------------------------------------------------------------------------------------------------
     # Predicting
@@ -317,11 +386,12 @@ class JointValues(Values):
         assert self.choice is not None
         trees = forest.trees
         out = np.zeros((len(X), len(self.mean)))
-        X = as_rows(X)
+        X = trees.place(X)
         if self.is_settled or len(X) >= forest.n_held // 2 > 0:
             totals = self._totals
             if totals is None:
-                totals = self._totals = make_totals(trees, forest.n_held, self.choice.bandwidth)
+                totals = make_totals(trees, forest.n_held, self.choice.bandwidth, empty_totals(trees))
+                self._totals = totals
             trees.read_rows(lambda a, b, *scratch: sum_totals(trees.arrays, X, a, b, totals, out, *scratch), len(X))
         else:
             bandwidth = self.choice.bandwidth
@@ -339,20 +409,49 @@ class JointValues(Values):
             predicted = predicted[:, 0]
         if not return_std:
             return predicted
-        stds = self._get_neighbours(forest).stds(forest, X)
+        stds = self.predict_stds(forest, X)
         return predicted, stds[:, 0] if forest.config.n_outputs == 1 else stds
 
-    def predict_quantiles(self, forest: OnlineForest, X: np.ndarray, q: np.ndarray) -> np.ndarray:
-        """Return quantiles of the label around its prediction."""
-        return self.predict(forest, X)[:, :1] + self._get_neighbours(forest).centred_quantiles(forest, X, q)
+    def predict_stds(self, forest: OnlineForest, X: np.ndarray) -> np.ndarray:
+        """Return the standard deviation of each label: those of its neighbours in all trees, averaged.
 
-    def _get_neighbours(self, forest: OnlineForest) -> NeighbourLabels:
-        """Return the labels near any row, kept until something changes."""
-        neighbours = self._neighbours
-        if neighbours is None:
-            targets = self.targets(forest, forest.rows.held_slots())
-            neighbours = self._neighbours = NeighbourLabels(forest, targets)
-        return neighbours
+        Rows that came since these were found have none. Where no neighbour has one, it is that of all rows.
+        """
+        trees = forest.trees
+        stds = trees.arrays.stds
+        X = trees.place(X)
+        sums, counts = np.zeros((2, len(X), stds.shape[1]))
+        trees.read_rows(
+            lambda a, b, *scratch: sum_neighbours(trees.arrays, X, a, b, stds, sums, counts, *scratch), len(X)
+        )
+        unknown = np.tile(self._find_overall_std(forest), (len(X), 1)) if (counts == 0).any() else sums
+        return np.divide(sums, counts, out=unknown, where=counts > 0)
+
+    def _find_overall_std(self, forest: OnlineForest) -> np.ndarray:
+        """Return the root mean square of honest residuals, or of centred labels if none is known; NaN without weights."""
+        slots = forest.rows.held_slots()
+        w = forest.trees.arrays.labels[slots, LABEL_WEIGHT]
+        gaps = forest.trees.arrays.residuals[slots]
+        known = np.isfinite(gaps).all(axis=1) & (w > 0)
+        if not known.any():
+            gaps, known = find_targets(forest, slots) - self.mean, w > 0
+        if not known.any():
+            return np.full(len(self.mean), np.nan)
+        scale = np.abs(gaps[known]).max() or 1.0
+        return np.sqrt(np.average((gaps[known] / scale) ** 2, axis=0, weights=w[known])) * scale
+
+    def predict_quantiles(self, forest: OnlineForest, X: np.ndarray, q: np.ndarray) -> np.ndarray:
+        """Return quantiles of the label: the prediction plus its standard deviation times those of standardised residuals."""
+        spread = self._spread
+        if spread is None:
+            arrays, slots = forest.trees.arrays, forest.rows.held_slots()
+            w = arrays.labels[slots, LABEL_WEIGHT]
+            spread = self._spread = standardise(arrays.residuals[slots, 0], arrays.stds[slots, 0], w)
+        return self.predict(forest, X)[:, :1] + self.predict_stds(forest, X)[:, :1] * find_quantiles(spread, q)
+
+    def predict_proba(self, forest: OnlineForest, X: np.ndarray) -> np.ndarray:
+        """Return the probability of each class for each row."""
+        return self.calibration.apply(self.predict(forest, X), forest.trees.n_classes)
 
 
 def make_values(values: str, bandwidth: Any, ridge: Any, seed: int) -> Values:
@@ -361,11 +460,3 @@ def make_values(values: str, bandwidth: Any, ridge: Any, seed: int) -> Values:
         return Values()
     fixed_bandwidth, fixed_ridge = (None if isinstance(given, str) else float(given) for given in (bandwidth, ridge))
     return JointValues(fixed_bandwidth, fixed_ridge, seed)
-
-
-def to_probabilities(scores: np.ndarray, n_classes: int) -> np.ndarray:
-    """Return class probabilities from scores of least squares: clipped and normalised."""
-    if n_classes == 2:
-        scores = np.concatenate([1.0 - scores, scores], axis=1)
-    clipped = np.clip(scores, 0.001, 1.0)
-    return clipped / clipped.sum(axis=1, keepdims=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import copy
 
 import numpy as np
@@ -18,6 +17,7 @@ from ..engine.kernels.intervals import (
     set_node_sums,
 )
 from ..engine.parallel import run_parts
+from .steps import Steps, finish
 
 # Trees are summed in blocks of this many, and blocks in order: the result does not depend on the number of threads.
 TREES_PER_BLOCK = 8
@@ -36,8 +36,16 @@ PRECONDITIONING_TREES = 4
 # Rows that coincide have a matrix of ones, which cannot be inverted where the ridge over their weights is much smaller than this.
 LEAST_DIAGONAL = 1e-6
 
+# What the numpy calls around a product cost, in units of `bspforest.values.steps`: 150 µs.
+LEAST_WORK = 20_000.0
+
 # Products after which a solution is taken as it is.
 MOST_PRODUCTS = 200
+
+
+def count_work(n_rows: int, n_trees: int, n_columns: int) -> float:
+    """Return what a product costs, in units of `bspforest.values.steps`."""
+    return LEAST_WORK + n_rows * n_trees * n_columns
 
 
 class KernelMatrix:
@@ -55,17 +63,26 @@ class KernelMatrix:
         How many of the trees to use; None for all.
     offset : int
         The first of them.
+    knows_nodes : bool or None
+        Whether to know the nodes that intervals come from; None: if that takes little memory.
     """
 
     def __init__(
-        self, trees: TreeEnsemble, n_rows: int, bandwidth: float, n_trees: int | None = None, offset: int = 0
+        self,
+        trees: TreeEnsemble,
+        n_rows: int,
+        bandwidth: float,
+        n_trees: int | None = None,
+        offset: int = 0,
+        *,
+        knows_nodes: bool | None = None,
     ) -> None:
         self.ensemble = trees
         self.n_trees = trees.n_trees if n_trees is None else n_trees
         self.offset = offset
         self.n_rows = n_rows
         n, most = self.n_trees, max(1, n_rows - 1)
-        self.knows_nodes = n * n_rows <= MOST_KNOWN
+        self.knows_nodes = n * n_rows <= MOST_KNOWN if knows_nodes is None else knows_nodes
         self.slots = np.empty((n, n_rows), np.int32)
         self.own, self.weights = np.empty((n, n_rows)), np.empty((n, most))
         self.starts, self.ends = (np.empty((n, most), np.int32) for _ in range(2))
@@ -120,6 +137,10 @@ class KernelMatrix:
         total /= self.n_trees
         return np.moveaxis(total, 0, 1).reshape(len(p), -1)[:, : p.shape[1]]
 
+    def count_work(self, n_columns: int) -> float:
+        """Return what a product with so many columns costs, in units of `bspforest.values.steps`."""
+        return count_work(self.n_rows, self.n_trees, n_columns)
+
     def add_up(self, totals: np.ndarray, *, set_sums: bool) -> None:
         """Fill ``totals`` with what each tree predicts in each leaf; ``set_sums``: also give all nodes their sums of duals."""
         arrays = self.ensemble.arrays
@@ -132,12 +153,13 @@ class KernelMatrix:
         run_parts(run, self.n_trees, self.ensemble.n_threads, self.n_rows * self.n_trees)
 
 
-def make_totals(trees: TreeEnsemble, n_rows: int, bandwidth: float, *, set_sums: bool = False) -> np.ndarray:
+def make_totals(
+    trees: TreeEnsemble, n_rows: int, bandwidth: float, totals: np.ndarray, *, set_sums: bool = False
+) -> np.ndarray:
     """Return what each tree predicts in each leaf, as `KernelMatrix.add_up` does, without all trees in order at once."""
-    totals = empty_totals(trees)
     for first in range(0, trees.n_trees, TREES_PER_BLOCK):
         n = min(TREES_PER_BLOCK, trees.n_trees - first)
-        KernelMatrix(trees, n_rows, bandwidth, n, first).add_up(totals, set_sums=set_sums)
+        KernelMatrix(trees, n_rows, bandwidth, n, first, knows_nodes=True).add_up(totals, set_sums=set_sums)
     return totals
 
 
@@ -180,16 +202,20 @@ class TreeInverse:
         return partial.sum(axis=0) / n
 
 
-def solve(
+def solve(matrix: KernelMatrix, y: np.ndarray, diagonal: np.ndarray, *, tolerance: float | None = None) -> np.ndarray:
+    """Solve (K + diag) a = y: see `solve_in_steps`."""
+    return finish(solve_in_steps(matrix, y, diagonal, tolerance=tolerance))
+
+
+def solve_in_steps(
     matrix: KernelMatrix,
     y: np.ndarray,
     diagonal: np.ndarray,
     *,
     start: np.ndarray | None = None,
     tolerance: float | None = None,
-    poll: Callable[[], None] = lambda: None,
-) -> np.ndarray:
-    """Solve (K + diag) a = y by conjugate gradients, all columns at once.
+) -> Steps[np.ndarray]:
+    """Solve (K + diag) a = y by conjugate gradients, all columns at once, with a step for each product.
 
     Parameters
     ----------
@@ -202,23 +228,17 @@ def solve(
         Where to start.
     tolerance : float or None
         The norm of each column's residual relative to that of y. None: `TOLERANCE`.
-    poll : callable
-        Called before each product; may raise.
     """
     scale = float(np.abs(y).max(initial=0.0)) or 1.0  # squares of large labels would overflow, of small ones vanish
     tolerance = TOLERANCE if tolerance is None else tolerance
-    solution = _solve_scaled(matrix, y / scale, diagonal, None if start is None else start / scale, tolerance, poll)
+    start = None if start is None else start / scale
+    solution = yield from _solve_scaled(matrix, y / scale, diagonal, start, tolerance)
     return solution * scale
 
 
 def _solve_scaled(
-    matrix: KernelMatrix,
-    y: np.ndarray,
-    diagonal: np.ndarray,
-    start: np.ndarray | None,
-    tolerance: float,
-    poll: Callable[[], None],
-) -> np.ndarray:
+    matrix: KernelMatrix, y: np.ndarray, diagonal: np.ndarray, start: np.ndarray | None, tolerance: float
+) -> Steps[np.ndarray]:
     inside = np.isfinite(diagonal)[:, None]
     ridge = np.where(inside, diagonal[:, None], 0.0)
     y = np.where(inside, y, 0.0)
@@ -233,7 +253,7 @@ def _solve_scaled(
     p = z.copy()
     rho = np.sum(residual * z, axis=0)
     for _ in range(MOST_PRODUCTS):
-        poll()
+        yield matrix.count_work(y.shape[1])
         q = np.where(inside, matrix.multiply(p) + ridge * p, 0.0)
         step = _divide(rho, np.sum(p * q, axis=0))
         a += step * p

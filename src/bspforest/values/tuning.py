@@ -9,13 +9,14 @@ predictions at the rows held out are carried along.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from . import kernel_matrix
-from .kernel_matrix import KernelMatrix, solve
+from .kernel_matrix import KernelMatrix, solve_in_steps
+from .steps import Steps
 
 # Multiples of the median time of the roots' cuts, and ridges, that are tried.
 BANDWIDTHS = 2.5 * 2.0 ** np.arange(9)
@@ -86,8 +87,10 @@ class HeldOut:
         as a whole, held-out rows are further from the others than the next row of a stream will be, and too large ridges are chosen.
         (Electricity, first 20,000: 0.912 instead of 0.899.)
     rng : numpy.random.Generator
-    poll : callable
-        Called now and then; may raise.
+    few_rows : int or None
+        Five folds up to so many rows; None: `FEW_ROWS`.
+    most : int or None
+        Rows held out, at most, if there is one fold; None: `MOST_HELD_OUT`.
     """
 
     def __init__(
@@ -98,12 +101,13 @@ class HeldOut:
         *,
         latest: bool,
         rng: np.random.Generator,
-        poll: Callable[[], None] = lambda: None,
+        few_rows: int | None = None,
+        most: int | None = None,
     ) -> None:
-        self._poll = poll
         self.allowed = ALLOWED_IN_STREAM if latest else ALLOWED
         slots = slots[w[slots] > 0]
-        folds = list(self._make_folds(slots, latest, rng))
+        few_rows = FEW_ROWS if few_rows is None else few_rows
+        folds = list(self._make_folds(slots, latest, rng, few_rows, MOST_HELD_OUT if most is None else most))
         n_columns = y.shape[1]
         # Squares of large labels and products of large weights would overflow, those of small ones vanish.
         self.scale = float(np.abs(y[slots]).max(initial=0.0)) or 1.0
@@ -128,23 +132,36 @@ class HeldOut:
             self._goals[:, own] = self._roots[:, own] * (y - self._means[own])
 
     @staticmethod
-    def _make_folds(slots: np.ndarray, latest: bool, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    def _make_folds(
+        slots: np.ndarray, latest: bool, rng: np.random.Generator, few_rows: int, most: int
+    ) -> Iterator[np.ndarray]:
         if latest:
-            slots = slots[-5 * MOST_HELD_OUT :]
+            slots = slots[-5 * most :]
         order, n = rng.permutation(slots), len(slots)
-        if n <= FEW_ROWS:
+        if n <= few_rows:
             yield from np.array_split(order, min(5, n))
         else:
-            yield order[: min(n // 5, MOST_HELD_OUT)]
+            yield order[: min(n // 5, most)]
 
-    def errors(self, matrix: KernelMatrix, ridges: np.ndarray) -> np.ndarray:
+    def errors(self, matrix: KernelMatrix, ridges: np.ndarray) -> Steps[np.ndarray]:
         """Return the squared errors of the rows held out, for each ridge, in increasing order, and each row.
 
         They are in units of ``scale`` squared, summed over columns, and times the row's weight over the mean weight. Small ridges
         take the most products. They are not tried, and have infinite errors, if the error rises before: a solution that is not
         reached yet is like one with a larger ridge.
         """
-        run = _ShiftedRun(self._goals, ridges / self._heaviest)
+        errors, _ = yield from self._predict(matrix, ridges)
+        return errors
+
+    def residuals(self, matrix: KernelMatrix, ridge: float) -> Steps[np.ndarray]:
+        """Return the labels of the rows held out less their predictions, in units of the labels."""
+        _, predicted = yield from self._predict(matrix, np.array([ridge]), ROUGH)
+        return (self._y - self._means[self._columns] - predicted[0]) * self.scale
+
+    def _predict(
+        self, matrix: KernelMatrix, ridges: np.ndarray, rough: float = 1.0
+    ) -> Steps[tuple[np.ndarray, np.ndarray]]:
+        run = _ShiftedRun(self._goals, ridges / self._heaviest, rough)
         predicted = np.zeros((len(ridges), *self._y.shape))
         ahead = np.zeros_like(predicted)  # what the next step would add
         product = last = np.zeros_like(self._y)
@@ -152,7 +169,7 @@ class HeldOut:
         for _ in range(kernel_matrix.MOST_PRODUCTS):
             if self._settle(run.is_solved, predicted, errors):
                 break
-            self._poll()
+            yield matrix.count_work(self._roots.shape[1])
             full = matrix.multiply(self._roots * run.p)
             last, product = product, full[self.rows[:, None], self._columns]
             # The directions of the shifted systems are combinations of residuals, so their products are, too.
@@ -162,20 +179,23 @@ class HeldOut:
             predicted += run.alphas[:, self._columns] * ahead
         else:
             self._settle(np.ones(len(ridges), bool), predicted, errors)
-        return errors
+        return errors, predicted
 
     def average(self, errors: np.ndarray) -> float:
         """Return the mean of errors in units of the labels; infinite if that overflows."""
         return float(errors.mean()) * self.scale * self.scale
 
-    def errors_of(self, matrix: KernelMatrix, ridge: float, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    def errors_of(
+        self, matrix: KernelMatrix, ridge: float, start: np.ndarray | None
+    ) -> Steps[tuple[np.ndarray, np.ndarray]]:
         """Return the errors for one ridge, with a single fold, and the duals, searched from ``start`` on."""
         n_columns = self._y.shape[1]
         roots = self._roots[:, 0]
         with np.errstate(divide="ignore"):
             diagonal = np.where(roots > 0, ridge / self._heaviest / roots**2, np.inf)
         y = np.divide(self._goals, self._roots, out=np.zeros_like(self._goals), where=self._roots > 0)[:, :n_columns]
-        duals = solve(matrix, y, diagonal, start=start, tolerance=ROUGH * kernel_matrix.TOLERANCE, poll=self._poll)
+        tolerance = ROUGH * kernel_matrix.TOLERANCE
+        duals = yield from solve_in_steps(matrix, y, diagonal, start=start, tolerance=tolerance)
         predicted = self._means[:n_columns] + matrix.multiply(duals)[self.rows]
         return np.sum((self._y - predicted) ** 2, axis=1) * self.weights, duals
 
@@ -203,14 +223,14 @@ class _ShiftedRun:
         and the step along it alpha.
     """
 
-    def __init__(self, goals: np.ndarray, ridges: np.ndarray) -> None:
+    def __init__(self, goals: np.ndarray, ridges: np.ndarray, rough: float) -> None:
         self._ridge = ridges[0]
         self._shifts = (ridges - ridges[0])[:, None]
         self._residual = goals.copy()
         self.p = goals.copy()
         n = goals.shape[1]
         self._rho = np.sum(goals**2, axis=0)
-        self._goal = kernel_matrix.TOLERANCE * np.sqrt(self._rho)
+        self._goal = rough * kernel_matrix.TOLERANCE * np.sqrt(self._rho)
         self.beta, self.betas = np.zeros(n), np.zeros((len(ridges), n))
         self.zeta, self._before = np.ones((len(ridges), n)), np.ones((len(ridges), n))
         self.alphas = np.zeros((len(ridges), n))
@@ -246,50 +266,72 @@ def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.divide(a, b, out=np.zeros(np.broadcast_shapes(a.shape, b.shape)), where=np.abs(b) > 1e-200)
 
 
-def choose(
-    held_out: HeldOut,
-    matrix: KernelMatrix,
-    unit: float,
-    *,
-    bandwidth: float | None,
-    ridge: float | None,
-    last: Choice | None = None,
-) -> Choice:
-    """Search bandwidths up and down from the last one, with all ridges for each. A number that is given is kept.
+class Search:
+    """Searches bandwidths, with all ridges for each. A number that is given is kept.
 
-    ``unit`` is the median time of the roots' cuts.
+    Parameters
+    ----------
+    held_out : HeldOut
+    matrix : KernelMatrix
+    unit : float
+        The median time of the roots' cuts.
+    bandwidth, ridge : float or None
+        As given.
     """
-    bandwidths = BANDWIDTHS * unit if bandwidth is None else np.array([bandwidth])
-    ridges = RIDGES if ridge is None else np.array([ridge])
-    at = 0 if bandwidth is not None else FIRST_BANDWIDTH
-    if last is not None:
-        at = int(np.abs(np.log(bandwidths / last.bandwidth)).argmin())
-    known: dict[int, np.ndarray] = {}
 
-    def error(k: int) -> float:
-        if k not in known:
-            matrix.set_bandwidth(bandwidths[k])
-            known[k] = held_out.errors(matrix, ridges)
-        return float(known[k].mean(axis=1).min())
+    def __init__(
+        self, held_out: HeldOut, matrix: KernelMatrix, unit: float, bandwidth: float | None, ridge: float | None
+    ) -> None:
+        self._held_out, self._matrix = held_out, matrix
+        self.bandwidths = BANDWIDTHS * unit if bandwidth is None else np.array([bandwidth])
+        self._ridges = RIDGES if ridge is None else np.array([ridge])
+        self._known: dict[int, np.ndarray] = {}
 
-    for step in (1, -1):
-        while 0 <= at + step < len(bandwidths) and error(at + step) < error(at):
-            at += step
-    error(at)
-    k = pick_ridge(known[at], held_out.allowed)
-    return Choice(float(bandwidths[at]), float(ridges[k]), held_out.average(known[at][k]))
+    def find_nearest(self, bandwidth: float) -> int:
+        """Return the number of the bandwidth that is nearest to this one."""
+        return int(np.abs(np.log(self.bandwidths / bandwidth)).argmin())
+
+    def error(self, k: int) -> Steps[float]:
+        """Return the mean error with bandwidth number k and the best ridge."""
+        if k not in self._known:
+            self._matrix.set_bandwidth(self.bandwidths[k])
+            self._known[k] = yield from self._held_out.errors(self._matrix, self._ridges)
+        return float(self._known[k].mean(axis=1).min())
+
+    def climb(self, at: int) -> Steps[int]:
+        """Return the number of the best bandwidth, searched up and down from number ``at`` on."""
+        best = yield from self.error(at)
+        for step in (1, -1):
+            while 0 <= at + step < len(self.bandwidths):
+                error = yield from self.error(at + step)
+                if error >= best:
+                    break
+                at, best = at + step, error
+        return at
+
+    def errors(self, k: int) -> np.ndarray:
+        """Return the errors of the rows held out with bandwidth number k, which was tried, and the best ridge."""
+        return self._known[k][self._known[k].mean(axis=1).argmin()]
+
+    def choose(self, k: int) -> Choice:
+        """Return the choice with bandwidth number k, which was tried."""
+        errors = self._known[k]
+        ridge = pick_ridge(errors, self._held_out.allowed)
+        return Choice(float(self.bandwidths[k]), float(self._ridges[ridge]), self._held_out.average(errors[ridge]))
 
 
-def choose_neighbour(held_out: HeldOut, matrix: KernelMatrix, choice: Choice) -> Choice:
-    """Return the choice with its ridge, or with one that is three times as large or small, by `pick_ridge`."""
-    errors, duals = held_out.errors_of(matrix, choice.ridge, None)
-    above, _ = held_out.errors_of(matrix, 3.0 * choice.ridge, duals)
-    below = np.full_like(errors, np.inf)
+def choose_neighbour(held_out: HeldOut, matrix: KernelMatrix, choice: Choice) -> Steps[tuple[Choice, np.ndarray]]:
+    """Return the choice with its ridge, or with one that is three times as large or small, by `pick_ridge`; and duals with it."""
+    errors, duals = yield from held_out.errors_of(matrix, choice.ridge, None)
+    above, duals_above = yield from held_out.errors_of(matrix, 3.0 * choice.ridge, duals)
+    below, duals_below = np.full_like(errors, np.inf), duals
     if above.mean() > errors.mean():
-        below, _ = held_out.errors_of(matrix, choice.ridge / 3.0, duals)
+        below, duals_below = yield from held_out.errors_of(matrix, choice.ridge / 3.0, duals)
     tried = np.stack([below, errors, above])
     k = pick_ridge(tried, held_out.allowed)
-    return Choice(choice.bandwidth, choice.ridge * (1.0 / 3.0, 1.0, 3.0)[k], held_out.average(tried[k]))
+    ridge = choice.ridge * (1.0 / 3.0, 1.0, 3.0)[k]
+    found = (duals_below, duals, duals_above)[k] * held_out.scale
+    return Choice(choice.bandwidth, ridge, held_out.average(tried[k])), found
 
 
 def pick_ridge(errors: np.ndarray, allowed: float) -> int:

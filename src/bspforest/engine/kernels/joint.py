@@ -176,6 +176,7 @@ def add_to_path(tree, z, path, change):
         np.empty(1),
         1.0,
         1.0,
+        1.0,
         np.empty((1, 1)),
         np.empty(1),
         np.empty(1),
@@ -183,10 +184,10 @@ def add_to_path(tree, z, path, change):
         np.empty((1, 1), np.int32),
     )
 )
-def learn_duals(forest, slots, targets, mean, bandwidth, ridge, rows, predicted, change, at, paths):
+def learn_duals(forest, slots, targets, mean, bandwidth, ridge, step, rows, predicted, change, at, paths):
     """Set the duals of rows that all trees hold, one after another: the step of ridge regression for a single row.
 
-    ``targets`` are their label columns, ``mean`` the mean label. What remains of a label after it was predicted, before the row
+    ``targets`` are their label columns, ``mean`` the mean label, and the ``step`` is a share of the residual. What remains of a label after it was predicted, before the row
     was learned, is its honest residual, and is kept. The others are scratch space: ``at`` for 2 `PREDICTION_WALKS` nodes, ``paths``
     for one path per tree.
     """
@@ -204,7 +205,45 @@ def learn_duals(forest, slots, targets, mean, bandwidth, ridge, rows, predicted,
         for c in range(predicted.shape[0]):
             residual = targets[s, c] - mean[c] - predicted[c] / n_trees
             forest.residuals[slot, c] = residual
-            change[c] = residual / (1.0 + ridge / weight) if weight > 0.0 else 0.0
+            change[c] = step * residual / (1.0 + ridge / weight) if weight > 0.0 else 0.0
             forest.duals[slot, c] += change[c]
         for m in range(n_trees):
             add_to_path(view_tree(forest, m), z, paths[m], change)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Neighbours
+
+
+@entry_point(
+    lambda: (
+        example_forest(),
+        example_rows(),
+        0,
+        0,
+        np.empty((1, 1)),
+        np.empty((1, 1)),
+        np.empty((1, 1)),
+        np.empty((1, 1)),
+        np.empty(1, np.int64),
+        example_read_scratch()[2],
+    )
+)
+def sum_neighbours(forest, X, start, end, numbers, out, counts, rows, found, walks):
+    """Add ``numbers``, which are by slot and column, of the newest point in the leaf of each tree to ``out``.
+
+    NaN is left out; ``counts`` are increased where it is not.
+    """
+    for block in range(start, end, rows.shape[0]):
+        n = min(rows.shape[0], end - block)
+        for s in range(n):
+            scale_row(X[block + s], forest.scaling, rows[s])
+        for m in range(forest.state.shape[0]):
+            find_leaves(forest, m, rows, n, found, walks)
+            for s in range(n):
+                slot = forest.leaves[m, found[s]].last
+                for c in range(out.shape[1]):
+                    number = numbers[slot, c]
+                    if number == number:
+                        out[block + s, c] += number
+                        counts[block + s, c] += 1.0
