@@ -8,7 +8,15 @@ import pytest
 from invariants import check, next_box
 
 from bspforest import BSPForestClassifier, BSPForestRegressor
-from bspforest.engine.arrays import LARGEST_THRESHOLD, MOST_FEATURES, NOTHING, PAIRS, allocate, find_box_threshold
+from bspforest.engine.arrays import (
+    BY_SLOT,
+    LARGEST_THRESHOLD,
+    MOST_FEATURES,
+    NOTHING,
+    PAIRS,
+    allocate,
+    find_box_threshold,
+)
 from bspforest.engine.kernels.build import CLIP_BOX_FROM
 
 
@@ -109,7 +117,8 @@ def test_memory_of_trees_grown_to_single_points(n, d, most):
     forest = BSPForestRegressor(20, values="joint", bandwidth=1.0, ridge=1.0, random_state=0).fit(X, X[:, 0])
     arrays = forest._forest.trees.arrays
     assert arrays.min_split == 2 and arrays.sums.shape[2] == 1
-    assert forest.nbytes_ / (n * 20) <= most
+    held = sum(getattr(arrays, name).nbytes for name in BY_SLOT)
+    assert (forest.nbytes_ - held) / (n * 20) <= most
 
 
 @pytest.mark.parametrize("classify", [False, True])

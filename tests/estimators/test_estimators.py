@@ -72,7 +72,7 @@ def test_classifier_votes():
 
 @pytest.mark.parametrize("names", [["low", "mid", "high"], ["low", "mid"], ["low"]])
 def test_probabilities_of_joint_values(names):
-    """Scores clipped to [0.001, 1] and normalised, for any number of classes."""
+    """Scores, raised to a power and normalised, for any number of classes; the best class is that of the best score."""
     kept = np.isin(labels, names)
     forest = classifier().fit(X[kept], labels[kept])
     p = forest.predict_proba(X)
@@ -82,8 +82,10 @@ def test_probabilities_of_joint_values(names):
     scores = forest._forest.values.predict(forest._forest, X)
     if len(names) == 2:
         scores = np.column_stack([1 - scores, scores])
-    clipped = np.minimum(np.maximum(scores, 0.001), 1)
-    np.testing.assert_allclose(p, clipped / clipped.sum(axis=1)[:, None])
+    temperature, least = forest._forest.values.calibration
+    raised = np.maximum(scores, least) ** (1 / temperature)
+    np.testing.assert_allclose(p, raised / raised.sum(axis=1)[:, None])
+    np.testing.assert_array_equal(p.argmax(axis=1), scores.argmax(axis=1))
 
 
 def test_trees_are_readable_arrays():
@@ -189,13 +191,14 @@ def test_window(values):
 
 
 def test_range_follows_the_stream():
-    forest = regressor().fit(X[:100], y[:100])
+    forest = regressor(scaling="minmax", metric=None).fit(X[:100], y[:100])
     forest.partial_fit(X[100:150] * 1000, y[100:150])
     np.testing.assert_allclose(forest._forest.trees.arrays.scaling[1], 1 / np.ptp(X[:100], axis=0))  # not doubled yet
     forest.partial_fit(X[150:200] * 1000, y[150:200])
+    forest._finish_work()
     held = np.concatenate([X[:100], X[100:200] * 1000])
     np.testing.assert_allclose(forest._forest.trees.arrays.scaling[1], 1 / np.ptp(held, axis=0))
-    fixed = regressor(scaling=(np.zeros(5), np.full(5, 2.0))).fit(X[:100], y[:100])
+    fixed = regressor(scaling=(np.zeros(5), np.full(5, 2.0)), metric=None).fit(X[:100], y[:100])
     np.testing.assert_allclose(fixed._forest.trees.arrays.scaling, [[0.0] * 5, [0.5] * 5])
 
 

@@ -102,7 +102,8 @@ def test_forged_headers_of_joint_values(tmp_path, name):
 def test_numbers_of_joint_values_survive(tmp_path):
     """JSON knows neither NaN nor infinity."""
     X = np.random.default_rng(0).random((30, 2))
-    forest = BSPForestRegressor(2, values="joint", bandwidth=3, ridge=0.5, random_state=0).fit(X, X)
+    given = {"bandwidth": 3, "ridge": 0.5, "metric": None, "scaling": "minmax"}  # nothing is left to be decided
+    forest = BSPForestRegressor(2, values="joint", random_state=0, **given).fit(X, X)
     forest.save(tmp_path / "m")
     loaded = bspforest.load(tmp_path / "m")
     assert np.isnan(loaded.validation_error_) and (loaded.bandwidth_, loaded.ridge_) == (3.0, 0.5)

@@ -232,7 +232,8 @@ def test_forged_joint_values(tmp_path, kind, name):
 
 def test_huge_labels_and_windows_are_accepted(tmp_path, monkeypatch):
     """Values that overflow, and the rounding errors that dropped rows leave, are those of honest forests."""
-    monkeypatch.setattr("bspforest.values.joint.GROWTH_IN_WINDOW", 0.1)  # no solve after 6 rows
+    for name in ("GROWTH_IN_WINDOW", "GROWTH_BY_CHUNK"):
+        monkeypatch.setattr(f"bspforest.values.joint.{name}", 0.1)  # no solve after 6 rows
     rng = np.random.default_rng(0)
     X, y = rng.random((200, 3)), rng.random(200)
     with np.errstate(all="ignore"):
@@ -243,7 +244,7 @@ def test_huge_labels_and_windows_are_accepted(tmp_path, monkeypatch):
         forest.save(tmp_path / "m")
         assert same(bspforest.load(tmp_path / "m", check="fully"), forest)
     few = np.where(np.arange(150) < 5, 1.0, 0.0)  # all others have no weight, hence no duals
-    forest = bspforest.BSPForestRegressor(3, values="joint", window=150, random_state=0)
+    forest = bspforest.BSPForestRegressor(3, values="joint", metric=None, scaling="minmax", window=150, random_state=0)
     forest.fit(X[:150], 1e14 * y[:150], sample_weight=few)
     forest.partial_fit(X[150:156], y[150:156], sample_weight=[0, 0, 0, 0, 0, 1e-300])
     arrays = forest._forest.trees.arrays

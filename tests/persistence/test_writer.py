@@ -17,9 +17,9 @@ from sklearn.exceptions import NotFittedError
 
 import bspforest
 from bspforest import BSPForestClassifier, BSPForestRegressor
-from bspforest.engine.arrays import CUT, NOTHING
+from bspforest.engine.arrays import BY_SLOT, CUT, NOTHING
 from bspforest.persistence import Saver, save
-from bspforest.persistence.writer import BY_SLOT, PER_TREE
+from bspforest.persistence.writer import COMMON, PER_TREE
 
 
 def make_stream(n, d=3, seed=0):
@@ -196,15 +196,20 @@ def test_saving_does_not_write_to_the_forest(kind, most_copied, tmp_path, monkey
     assert len(free) and inner.trees.arrays.rows[free].any() and (inner.trees.arrays.state["free_cut"] >= 0).any()
     before = [array.tobytes() for array in inner.trees.arrays if isinstance(array, np.ndarray)]
     expected = [wipe_naively(inner, m) for m in range(inner.trees.n_trees)]
-    rows, labels, duals, residuals = (
-        getattr(inner.trees.arrays, name)[: inner.rows.n_slots].copy() for name in BY_SLOT
-    )
-    rows[free] = labels[free] = duals[free] = residuals[free] = 0.0
+    held = {name: getattr(inner.trees.arrays, name)[: inner.rows.n_slots].copy() for name in BY_SLOT}
+    for array in held.values():
+        array[free] = 0.0
     save(forest, tmp_path / "plain")
     with Saver(tmp_path / "background") as saver:
         saver.save(forest)
     assert [array.tobytes() for array in inner.trees.arrays if isinstance(array, np.ndarray)] == before
-    data = rows.tobytes() + labels.tobytes() + np.stack(inner.range).tobytes() + duals.tobytes() + residuals.tobytes()
+    used = inner.trees.coordinates
+    shared = held | {
+        "range": np.stack(inner.range),
+        "weights": used.weights,
+        "knots": np.stack([used.knots, used.ranks]),
+    }
+    data = b"".join(shared[name].tobytes() for name in COMMON if name in shared)
     data += b"".join(array.tobytes() for block in expected for array in block)
     for name in ("plain", "background"):
         assert (tmp_path / name).read_bytes().endswith(data)

@@ -48,6 +48,8 @@ def make_forest(cuts: str, refinement: str, n_classes: int, values: str = "mean"
         min_samples_split=least,
         refinement=refinement,
         values=values,
+        scaling="minmax",
+        metric=None,  # else trees are built afresh after forgetting
         random_state=1,
     )
     forest.fit(X[:80], y[:80])

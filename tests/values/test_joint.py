@@ -245,12 +245,13 @@ def test_any_order_of_rows_ends_in_the_dense_solution(tight):
 
 @pytest.mark.parametrize("kind", ["regression", "two outputs", "2 classes"])
 @pytest.mark.parametrize("weights", [[1.0], [0.3], [2.0, 0.0, 0.7]])
-def test_step_of_one_row(kind, weights):
+def test_step_of_one_row(kind, weights, monkeypatch):
     """The honest residual is the label less the prediction with a dual of zero; only this row's dual moves.
 
     A few rows take such steps one after another. Failed with the ridge not divided by the weight, and with the dual left out of the
     sum of the root.
     """
+    monkeypatch.setattr(joint, "GROWTH_BY_CHUNK", 0.1)
     X = make_rows(80 + len(weights), seed=4)
     y, _ = make_labels(kind, X)
     forest = make(kind).fit(X[:80], y[:80])
@@ -275,7 +276,7 @@ def test_step_of_one_row(kind, weights):
 def test_step_of_one_row_in_deep_trees(monkeypatch):
     """Only the upper part of a path is noted on the way down. Failed with the sums below it left as they were."""
     monkeypatch.setattr(joint, "NOTED_DEPTH", 3)
-    test_step_of_one_row("regression", [2.0, 0.0, 0.7])
+    test_step_of_one_row("regression", [2.0, 0.0, 0.7], monkeypatch)
 
 
 def test_one_row_is_read_as_many_are():

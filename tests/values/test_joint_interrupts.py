@@ -143,7 +143,8 @@ def test_learning_with_given_numbers(many):
     """New rows are held with duals of zero, and the others are as they were. Failed with duals written before the solve was over."""
     begun = make(**GIVEN).fit(X[:40], y[:40])
     if not many:
-        begun.partial_fit(X[40:43], y[40:43])  # the next row brings a solve
+        for k in range(40, 43):  # the next row brings a solve
+            begun.partial_fit(X[k : k + 1], y[k : k + 1])
     held = begun.n_samples_
     rows = slice(held, 60 if many else held + 1)
     for forest, before, is_done in learn_interrupted(begun, X[rows], y[rows]):

@@ -388,13 +388,14 @@ class TreeEnsemble:
         for k in range(4):
             self.arrays.state[f"s{k}"] = streams[:, k]
 
-    def snapshot(self, free: np.ndarray) -> TreeEnsemble:
-        """Return a copy with arrays of its own, in which what is not in use, the slots ``free`` included, is zero."""
+    def snapshot(self, n_slots: int, free: np.ndarray) -> TreeEnsemble:
+        """Return a copy with arrays of its own, in which what is not in use, as the ``free`` ones of the slots, is zero."""
         other = copy(self)
         other._scratch = []
         other.arrays = arrays = layout.copy_arrays(self.arrays)
         for name in layout.BY_SLOT:
             getattr(arrays, name)[free] = 0.0
+            getattr(arrays, name)[n_slots:] = 0.0
         wipe_trees(arrays, 0, self.n_trees, free)
         counts = {
             "n_cuts": ("cuts", "sums"),

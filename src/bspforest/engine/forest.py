@@ -478,7 +478,7 @@ class OnlineForest:
         other = copy(self)
         n_slots = min(self.rows.n_slots, len(self.trees.arrays.rows))
         _, free = self.rows.export_slots(n_slots)
-        other.trees = self.trees.snapshot(free)
+        other.trees = self.trees.snapshot(n_slots, free)
         other.rows = deepcopy(self.rows)
         other.values = copy(self.values)
         return other

@@ -245,7 +245,7 @@ def test_failed_learning_keeps_the_last_checkpoint(run, tmp_path, monkeypatch):
         code, _, err = run("learn", data, "--model", model, *options)
     assert code == 1 and "out of memory" in err
     learned = bspforest.load(model).n_samples_
-    assert learned in (10, 20, 30) and f"{learned} rows of {data} are learned and saved in {model}; --resume" in err
+    assert learned in (10, 15, 20, 25, 30) and f"{learned} rows of {data} are learned and saved in {model}; --resume" in err
     assert run("learn", data, "--model", model, *options, "--resume")[0] == 0
     assert same(bspforest.load(model), bspforest.load(whole))
 

@@ -196,7 +196,7 @@ def test_info_shows_joint_values(run, tmp_path):
     shown = json.loads(run("info", tmp_path / "m", "--json")[1])
     assert shown["values"] == "joint" and shown["ridge"] == 0.25 == forest.ridge_
     assert (shown["bandwidth"], shown["validation_error"]) == (forest.bandwidth_, forest.validation_error_)
-    forest.set_params(bandwidth=2.0).fit(X, X[:, 0]).save(tmp_path / "m")
+    forest.set_params(bandwidth=2.0, metric=None, scaling="minmax").fit(X, X[:, 0]).save(tmp_path / "m")
     code, out, _ = run("info", tmp_path / "m")
     lines = dict(line.split("  ", 1) for line in out.splitlines())
     assert code == 0 and lines["values"].strip() == "joint" and lines["validation error"].strip() == "nan"
@@ -209,4 +209,4 @@ def test_info_shows_joint_values(run, tmp_path):
 
 def test_info_reads_files_of_format_1(run):
     code, out, _ = run("info", Path(__file__).parents[2] / "persistence" / "data" / "format1-regressor.bsp")
-    assert code == 0 and "values      mean" in out and "values mean, bandwidth auto" in out
+    assert code == 0 and "values      mean" in out and "values mean, metric –, bandwidth auto" in out

@@ -63,7 +63,7 @@ def test_all_types_in_use_are_compiled_ahead(tmp_path):
     for forest, y in (
         (BSPForestRegressor(2, values="mean"), X[:, 0]),
         (BSPForestClassifier(2, values="mean"), classes),
-        (BSPForestRegressor(2, values="joint"), X[:, 0]),
+        (BSPForestRegressor(2, values="joint", scaling="quantile"), X[:, 0]),
         (BSPForestClassifier(2, values="joint"), classes),
     ):
         forest.fit(X[:40], y[:40])

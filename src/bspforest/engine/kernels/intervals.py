@@ -290,38 +290,6 @@ def set_node_sums(
                 totals[offset + m, leaves[m, k], c] = total + own[m, k] * tree.duals[slots[m, k], c]
 
 
-@entry_point(
-    lambda: (
-        *example_order()[:4:2],
-        *example_order()[3::2],
-        0,
-        0,
-        0,
-        np.empty((1, 1, 2), np.int32),
-        np.empty(1, np.int64),
-    )
-)
-def find_hosts(slots, starts, ends, counts, first, last, least, hosts, stack):
-    """Find the smallest node with at least ``least`` rows around each row of trees ``first`` to ``last``, or else the root.
-
-    Writes its interval of the rows in order to ``hosts``, by slot. ``stack`` is scratch space, one entry per row.
-    """
-    n = slots.shape[1]
-    for m in range(first, last):
-        top = np.int64(-1)
-        following = np.int64(0)
-        for k in range(n):
-            while top > 0 and ends[m, stack[top]] <= k:
-                top -= 1
-            while following < counts[m] and starts[m, following] == k:
-                if top < 0 or ends[m, following] - k >= least:
-                    top += 1
-                    stack[top] = following
-                following += 1
-            hosts[m, slots[m, k], 0] = starts[m, stack[top]] if top >= 0 else 0
-            hosts[m, slots[m, k], 1] = ends[m, stack[top]] if top >= 0 else n
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # The inverse of one tree's kernel plus a diagonal, in two passes: adding w times the square of ones to a matrix changes its inverse by
 # one term (Sherman and Morrison), from the leaves up; the second pass hands down what is to be subtracted.
