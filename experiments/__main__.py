@@ -23,7 +23,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "names", nargs="*", metavar="experiment", help=f"any of {', '.join(EXPERIMENTS)} (default: all)"
     )
-    parser.add_argument("--full", action="store_true", help="use the paper's settings, about three hours on two cores")
+    parser.add_argument(
+        "--full", action="store_true", help="use the paper's settings, about three and a half hours on two cores"
+    )
     parser.add_argument("--results", type=Path, help="folder for the tables (default: results/quick or results/full)")
     parser.add_argument(
         "--page", type=Path, help="file for the page (default: docs/results.md with --full, else in the results folder)"
