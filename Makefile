@@ -4,7 +4,7 @@
 # make gallery every picture that the library draws, into out/gallery
 # make bench   the benchmarks; the table is in benchmarks/README.md
 # make reproduce       the paper's experiments, small: minutes. Results in results/quick
-# make reproduce-full  the same at the paper's settings: about three hours on two cores. Results in docs/results.md
+# make reproduce-full  the same at the paper's settings: about three and a half hours on two cores. Results in docs/results.md
 #                      Both look for datasets in the folder BSPFOREST_DATA, and go on where an earlier run stopped.
 # make clean   remove the environment and everything built
 

@@ -11,7 +11,8 @@ import pandas as pd
 
 from . import drawing, rows, tuning
 from .leaves import compare_with_mondrian
-from .methods import count_leaves, make_forest
+from .methods import ADDED, count_leaves, make_forest
+from .peers import make_contest
 from .runner import Job, Run, Scale
 from .summary import (
     Claim,
@@ -45,22 +46,45 @@ CURVE = (
 )
 OFFICIAL = (*CURVE, "mondrian_3", "mondrian_3_fair")
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+ADDED_SHARES: dict[Any, tuple[float, ...]] = {4: (0.1, 0.5, 0.9), 10: (0.1, 0.5), "all": (0.1, 0.5)}
+ADDED_REPETITIONS = 3
 
 # Number of rows per dataset and microseconds per row and tree, to estimate how long jobs take.
 N_ROWS = {"satimage": 6435, "letter": 20_000, "dna": 3186, "usps": 9298}
 MICROSECONDS = {"random_forest": 4.0, "extra_trees": 1.6, "bsp_redraw": 2.0}
+MICROSECONDS_PER_CLASS = {"auto": 0.8, "lightgbm": 0.35}  # per row and tree
+N_CLASSES = {"satimage": 6, "letter": 26, "dna": 3, "usps": 10}
 
 
-def repetitions(scale: Scale, dataset: str, features: Any) -> int:
+def repetitions(scale: Scale, method: str, dataset: str, features: Any) -> int:
     """Return sixteen for four components as in the paper, eight for letter, which has half of all rows.
 
-    Settings that are not in the paper have more features and slower jobs, and get four.
+    Settings that are not in the paper have more features and slower jobs, and get four. Added methods, whose jobs take up
+    to a minute, get three.
     """
     if not scale.full:
         return scale.repetitions if features == 4 else 1
+    if method in ADDED:
+        return ADDED_REPETITIONS
     if features != 4:
         return 4
     return 8 if dataset == "letter" else scale.repetitions
+
+
+def list_methods(features: Any, share: Any) -> tuple[str, ...]:
+    """Return the methods of a setting; the added ones at some training fractions only."""
+    methods = OFFICIAL if share == "official" else CURVE
+    return (*methods, *ADDED) if share in ("official", *ADDED_SHARES[features]) else methods
+
+
+def estimate_seconds(scale: Scale, method: str, dataset: str, features: Any, share: Any) -> float:
+    n = N_ROWS[dataset]
+    fraction = 0.7 if share == "official" else float(share)
+    wide = 1.0 if features != "all" or dataset in ("satimage", "letter") else 3.0
+    if method in ADDED:  # one solution, or one tree per round, for each class
+        slow = MICROSECONDS_PER_CLASS[method] * N_CLASSES[dataset] * wide
+        return n * scale.trees * 1e-6 * slow * (fraction + (0.5 if method == "lightgbm" else 0.0)) + 0.5
+    return n * scale.trees * 1e-6 * (fraction * MICROSECONDS.get(method, 0.5) * wide + (1 - fraction) * 0.5) + 0.1
 
 
 def plan(scale: Scale) -> list[Job]:
@@ -69,21 +93,13 @@ def plan(scale: Scale) -> list[Job]:
         few = (0.1, 0.5, 0.9) if features == 4 else (0.5,)
         beyond = (0.1, 0.3, 0.5, 0.7, 0.9)
         shares = (SHARES if features == 4 else beyond) if scale.full else few
-        for dataset, n in N_ROWS.items():
+        for dataset in N_ROWS:
             for share in (*shares, "official"):
-                for method in OFFICIAL if share == "official" else CURVE:
-                    fraction = 0.7 if share == "official" else float(share)
-                    wide = 1.0 if features != "all" or dataset in ("satimage", "letter") else 3.0
-                    cost = (
-                        n
-                        * scale.trees
-                        * 1e-6
-                        * (fraction * MICROSECONDS.get(method, 0.5) * wide + (1 - fraction) * 0.5)
-                        + 0.1
-                    )
+                for method in list_methods(features, share):
+                    cost = estimate_seconds(scale, method, dataset, features, share)
                     jobs += [
                         Job(NAME, dataset, method, (("features", features), ("share", share)), r, cost)
-                        for r in range(repetitions(scale, dataset, features))
+                        for r in range(repetitions(scale, method, dataset, features))
                     ]
     return jobs
 
@@ -106,7 +122,7 @@ def measure(job: Job, run: Run) -> dict[str, Any]:
         "fit_cpu_s": fitted_at - started,
         "predict_cpu_s": predicted_at - fitted_at,
     }
-    if hasattr(forest, "voting"):
+    if getattr(forest, "values", "") == "mean":  # joint values have no votes per tree
         forest.voting = "hard"
         measures["accuracy_hard"] = float(np.mean(forest.predict(split.X_test) == split.y_test))
     return measures
@@ -134,7 +150,7 @@ def draw(frame: pd.DataFrame, folder: Path) -> list[str]:
     for features, subset in curves.groupby("features", sort=False):
         figure, axes = plt.subplots(1, 4, figsize=(13, 3.6), layout="constrained")
         for ax, dataset in zip(axes, N_ROWS, strict=True):
-            drawing.draw_curves(ax, subset[subset["dataset"] == dataset], CURVE, "share", "accuracy")
+            drawing.draw_curves(ax, subset[subset["dataset"] == dataset], (*CURVE, *ADDED), "share", "accuracy")
             ax.set(title=dataset, xlabel="training fraction", xlim=(0, 1))
         axes[0].set_ylabel("accuracy")
         handles, labels = axes[0].get_legend_handles_labels()
@@ -161,11 +177,15 @@ def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
         if not subset.empty:
             title = "all features" if features == "all" else f"{features} components"
             section.add("", f"Training fraction 0.5, {title}:", "")
-            section.add(*format_table(subset, "accuracy", "dataset", CURVE, best="max"))
+            section.add(*format_table(subset, "accuracy", "dataset", (*CURVE, *ADDED), best="max"))
     section.add(*describe_votes(curves), *describe_official(frame[frame["share"] == "official"]))
     for (features, dataset), subset in frame[frame["share"] == "official"].groupby(["features", "dataset"], sort=False):
         title = "all features" if features == "all" else f"{features} components"
         section.standings += make_standings(subset, f"{dataset}, official split, {title}", "accuracy")
+    for (features, dataset, share), subset in frame.groupby(["features", "dataset", "share"], sort=False):
+        title = "all features" if features == "all" else f"{features} components"
+        rows_used = "official split" if share == "official" else f"training fraction {share}"
+        section.contests += make_contest(subset, f"{dataset}, {rows_used}, {title}", "accuracy")
     four = curves[curves["features"].astype(str) == "4"]
     section.claims += [judge_batch(four, ("satimage", "letter", "usps")), judge_batch(four, ("dna",))]
     section.claims += judge_mondrian(four[four["dataset"] != "dna"])
@@ -199,7 +219,7 @@ def describe_official(frame: pd.DataFrame) -> list[str]:
                 f"Official split, {title} (only the seeds of the forests differ between repetitions):",
                 "",
             ]
-            lines += format_table(subset, "accuracy", "dataset", OFFICIAL, best="max")
+            lines += format_table(subset, "accuracy", "dataset", (*OFFICIAL, *ADDED), best="max")
     return lines
 
 

@@ -9,7 +9,8 @@ import pandas as pd
 
 from . import drawing, rows, tuning
 from .leaves import compare_with_mondrian
-from .methods import BATCH, get_label, make_forest
+from .methods import ADDED, BATCH, get_label, make_forest
+from .peers import make_contest
 from .runner import Job, Run, Scale
 from .summary import (
     Claim,
@@ -48,7 +49,7 @@ METHODS = (
 SIZES = (300, 500, 1000, 2000, 5000, 10_000)
 N_TEST = 5000
 
-MICROSECONDS = {"random_forest": 6.0, "extra_trees": 3.0, "bsp_redraw": 2.0, "mondrian_redraw": 2.0}
+MICROSECONDS = {"random_forest": 6.0, "extra_trees": 3.0, "bsp_redraw": 2.0, "mondrian_redraw": 2.0, "auto": 4.0}
 
 
 def plan(scale: Scale) -> list[Job]:
@@ -64,7 +65,7 @@ def plan(scale: Scale) -> list[Job]:
         )
         for d in (5, 10)
         for n in sizes
-        for method in METHODS
+        for method in (*METHODS, *ADDED)
         for r in range(scale.repetitions)
     ]
 
@@ -89,7 +90,7 @@ def draw(frame: pd.DataFrame, folder: Path) -> list[str]:
     plt = drawing.import_pyplot()
     figure, axes = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
     for ax, d in zip(axes, (5, 10), strict=True):
-        drawing.draw_curves(ax, frame[frame["d"] == d], METHODS, "n", "rmse")
+        drawing.draw_curves(ax, frame[frame["d"] == d], (*METHODS, *ADDED), "n", "rmse")
         ax.set(title=f"d = {d}", xlabel="training rows", xscale="log", yscale="log", ylabel="RMSE to the true function")
         drawing.set_ticks(ax.xaxis, frame["n"])
         drawing.set_log_ticks(ax.yaxis)
@@ -105,9 +106,10 @@ def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
     section.add("", *(f"![RMSE by number of rows]({{figures}}/{name})" for name in figures))
     for d in (5, 10):
         section.add("", f"d = {d}, by number of training rows:", "")
-        section.add(*format_table(frame[frame["d"] == d].sort_values("n"), "rmse", "n", METHODS))
+        section.add(*format_table(frame[frame["d"] == d].sort_values("n"), "rmse", "n", (*METHODS, *ADDED)))
     section.add("", "Leaves per tree at the largest number of rows:", "")
-    section.add(*format_table(frame[frame["n"] == frame["n"].max()], "leaves", "d", METHODS, digits=0, best=None))
+    largest = frame[frame["n"] == frame["n"].max()]
+    section.add(*format_table(largest, "leaves", "d", (*METHODS, *ADDED), digits=0, best=None))
     comparisons = compare_with_mondrian(frame, {rule: (method, "rmse") for rule, method in RULES.items()}, ["d", "n"])
     for rival, rules in comparisons.items():
         text = f"Friedman: better than Mondrian by about 0.1 in RMSE. {rival}"
@@ -116,6 +118,8 @@ def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
         )
     for (d, n), subset in frame[frame["n"].isin((1000, frame["n"].max()))].groupby(["d", "n"]):
         section.standings += make_standings(subset, f"Friedman, d = {d}, {n:,} rows", "rmse")
+    for (d, n), subset in frame.groupby(["d", "n"]):
+        section.contests += make_contest(subset, f"Friedman, d = {d}, {n:,} rows", "rmse")
     section.claims += [judge_batch(frame), judge_gap(frame), judge_budget(frame)]
     return section
 

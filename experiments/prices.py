@@ -10,9 +10,20 @@ import numpy as np
 import pandas as pd
 
 from . import drawing, rows, tuning
-from .methods import BATCH, get_label, make_forest
+from .methods import ADDED, BATCH, get_label, make_forest
+from .peers import make_contest
 from .runner import Job, Run, Scale
-from .summary import Claim, Section, average, compare, format_comparisons, format_mean, judge, make_standings
+from .summary import (
+    Claim,
+    Section,
+    average,
+    compare,
+    format_comparisons,
+    format_mean,
+    format_runs,
+    judge,
+    make_standings,
+)
 
 NAME = "prices"
 SETTINGS = ("share",)
@@ -31,7 +42,7 @@ METHODS = (
     "bsp_3",
     "bsp_fixed",
 )
-MICROSECONDS = {"random_forest": 4.0, "extra_trees": 2.0, "bsp_redraw": 3.0, "mondrian_redraw": 3.0}
+MICROSECONDS = {"random_forest": 4.0, "extra_trees": 2.0, "bsp_redraw": 3.0, "mondrian_redraw": 3.0, "auto": 4.0}
 MAP = "map of bsp_redraw"
 CELL = 0.05  # degrees of latitude (0.08 of longitude), about five kilometres
 
@@ -48,7 +59,7 @@ def plan(scale: Scale) -> list[Job]:
             r,
             scale.trees * (0.023 * MICROSECONDS.get(method, 0.6) + 0.04),
         )
-        for method in METHODS
+        for method in (*METHODS, *ADDED)
         for r in range(n)
     ]
     return [*jobs, Job(NAME, "uk_prices", MAP, (("share", 0.2),), 0, scale.trees * 0.1)]
@@ -140,16 +151,9 @@ def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
         "| | RMSE | RMSE in the paper | leaves per tree |",
         "|---|---|---|---|",
     )
-    means = average(frame, ["method"], "rmse").set_index("method")
-    leaves = frame.groupby("method")["leaves"].mean()
-    section.add(
-        *(
-            f"| {get_label(m)} | {format_mean(means.loc[m, 'mean'], means.loc[m, 'half'], 4)} | {PAPER.get(m, '')} | {leaves[m]:.0f} |"
-            for m in METHODS
-            if m in means.index
-        )
-    )
+    section.add(*format_errors(frame))
     section.standings += make_standings(frame, "prices", "rmse")
+    section.contests += make_contest(frame, "prices", "rmse")
     if figures:
         section.add(
             "", "Means in cells of about five kilometres for BSP redraw; as in the paper, red is low and blue is high:"
@@ -169,3 +173,18 @@ def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
         Claim("Prices: RF and ERT are better than the online forests", judge(batch), format_comparisons(batch))
     )
     return section
+
+
+def format_errors(frame: pd.DataFrame) -> list[str]:
+    """Return the rows of the table of errors, those of added methods with their number of runs."""
+    means = average(frame, ["method"], "rmse").set_index("method")
+    leaves = frame.groupby("method")["leaves"].mean()
+    lines = []
+    for method in (*METHODS, *ADDED):
+        if method in means.index:
+            text = format_mean(means.loc[method, "mean"], means.loc[method, "half"], 4)
+            runs = f" ({format_runs(means.loc[method, 'count'])})" if method in ADDED else ""
+            lines.append(f"| {get_label(method)} | {text}{runs} | {PAPER.get(method, '')} | {leaves[method]:.0f} |")
+        elif method in ADDED:
+            lines.append(f"| {get_label(method)} | not run |  |  |")
+    return lines

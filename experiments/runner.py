@@ -20,9 +20,10 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -219,16 +220,19 @@ class Run:
             record["commits"].append(commit)
         path.write_text(json.dumps(record, indent=1) + "\n")
 
-    def execute(self, experiments: list[ModuleType]) -> list[tuple[Job, Exception]]:
-        """Run the missing jobs, and return those that failed with their errors."""
+    def execute(self, experiments: list[ModuleType], methods: Collection[str] = ()) -> list[tuple[Job, Exception]]:
+        """Run the missing jobs, of all methods or of ``methods``, and return those that failed with their errors."""
         self.record_provenance()
         # With two jobs at a time, multithreaded linear algebra in each makes them six times as slow.
         threadpool_limits(1)
         warm_up()
         failed: list[tuple[Job, Exception]] = []
         for experiment in experiments:
-            jobs = self.missing(experiment)
-            done = len(experiment.plan(self.scale)) - len(jobs)
+            planned = [job for job in experiment.plan(self.scale) if not methods or job.method in methods]
+            if not planned:
+                continue
+            jobs = [job for job in planned if job not in self.table(experiment)]
+            done = len(planned) - len(jobs)
             if not jobs:
                 print(f"{experiment.NAME}: all {done:,} jobs are finished", file=sys.stderr)
                 continue
@@ -301,9 +305,14 @@ def find_commit() -> str | None:
 
 def describe_machine() -> dict[str, Any]:
     """Return the versions and hardware that results may depend on."""
+    try:
+        peer = {"lightgbm": version("lightgbm")}
+    except PackageNotFoundError:
+        peer = {}
     return {
         "bspforest": bspforest.__version__,
         "scikit-learn": sklearn.__version__,
+        **peer,
         "numpy": numpy.__version__,
         "python": platform.python_version(),
         "machine": platform.machine(),

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from .methods import BATCH, METHODS, get_label
+from .methods import ADDED, BATCH, METHODS, get_label
 
 
 @dataclass
@@ -21,6 +21,30 @@ class Claim:
     text: str
     verdict: str
     numbers: str
+
+
+class Contest(NamedTuple):
+    """Errors of the forest with default parameters and of its best batch peer in a setting, on the same rows.
+
+    ``difference`` is positive where the forest loses; ``half`` is half of its 95 % interval, zero with a single run.
+    ``absent`` are the peers that were not run here.
+    """
+
+    what: str
+    peer: str
+    peer_error: float
+    error: float
+    half: float
+    runs: int
+    absent: tuple[str, ...] = ()
+
+    @property
+    def difference(self) -> float:
+        return self.error - self.peer_error
+
+    @property
+    def ratio(self) -> float:
+        return self.error / self.peer_error if self.peer_error else np.inf
 
 
 class Standing(NamedTuple):
@@ -45,6 +69,7 @@ class Section:
     lines: list[str] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
     standings: list[Standing] = field(default_factory=list)
+    contests: list[Contest] = field(default_factory=list)
 
     def add(self, *lines: str) -> None:
         self.lines += lines
@@ -64,11 +89,21 @@ def average(frame: pd.DataFrame, by: list[str], value: str) -> pd.DataFrame:
 
 
 def keep_shared_repetitions(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Keep the repetitions that all methods of a setting have, so that means are over the same rows."""
+    """Keep the repetitions that all methods of a setting have, so that means are over the same rows.
+
+    Added methods have no say in this: they must not change the means of the paper's methods.
+    """
     if frame.empty:
         return frame
-    there = frame.groupby(by)["method"].transform("nunique")
-    return frame[frame.groupby([*by, "repetition"])["method"].transform("nunique") == there]
+    counted = frame["method"].where(~frame["method"].isin(ADDED))
+    there = counted.groupby([frame[name] for name in by]).transform("nunique")
+    here = counted.groupby([frame[name] for name in (*by, "repetition")]).transform("nunique")
+    return frame[here == there]
+
+
+def drop_added(frame: pd.DataFrame) -> pd.DataFrame:
+    """Drop the methods that are not in the paper."""
+    return frame[~frame["method"].isin(ADDED)]
 
 
 def average_by_method(frame: pd.DataFrame, index: str | list[str], value: str, methods: Iterable[str]) -> pd.DataFrame:
@@ -98,23 +133,35 @@ def format_value(value: Any) -> str:
 def format_table(
     frame: pd.DataFrame, value: str, column: str, methods: tuple[str, ...], digits: int = 3, best: str | None = "min"
 ) -> list[str]:
-    """Format a table with a row per method and a column per value of ``column``; the best means are bold."""
+    """Format a table with a row per method and a column per value of ``column``.
+
+    The best means of the paper's methods are bold, and those of added methods that are better; added methods have a cell
+    in every column, with the number of their runs.
+    """
     means = average(frame, ["method", column], value)
     across = sorted(set(frame[column]))
     lines = [f"| {column} | {' | '.join(map(format_value, across))} |", "|---" * (len(across) + 1) + "|"]
-    top = {c: getattr(means[means[column] == c]["mean"], best)() if best else None for c in across}
+    paper = drop_added(means)
+    top = {c: getattr(paper[paper[column] == c]["mean"], best)() if best else None for c in across}
     for method in methods:
         cells = []
         for c in across:
             cell = means[(means["method"] == method) & (means[column] == c)]
             if cell.empty:
-                cells.append("")
+                cells.append("not run" if method in ADDED else "")
                 continue
-            text = format_mean(cell["mean"].iloc[0], cell["half"].iloc[0], digits)
-            cells.append(f"**{text}**" if cell["mean"].iloc[0] == top[c] else text)
+            mean, count = cell["mean"].iloc[0], cell["count"].iloc[0]
+            text = format_mean(mean, cell["half"].iloc[0], digits)
+            better = best is not None and (mean <= top[c] if best == "min" else mean >= top[c])
+            text = f"**{text}**" if better else text
+            cells.append(f"{text} ({format_runs(count)})" if method in ADDED else text)
         if any(cells):
             lines.append(f"| {get_label(method)} | {' | '.join(cells)} |")
     return lines
+
+
+def format_runs(count: int) -> str:
+    return "1 run" if count == 1 else f"{count} runs"
 
 
 @dataclass
@@ -241,7 +288,8 @@ def make_standings(frame: pd.DataFrame, what: str, value: str) -> list[Standing]
 
     Means are over the repetitions that all methods share.
     """
-    subset = keep_shared_repetitions(frame[frame["method"].isin(METHODS)].assign(what=what), ["what"])
+    known = drop_added(frame[frame["method"].isin(METHODS)])
+    subset = keep_shared_repetitions(known.assign(what=what), ["what"])
     error = 1 - subset[value] if value == "accuracy" else subset[value]
     means = error.groupby(subset["method"]).mean()
     batch, online = means[means.index.isin(BATCH)], means[~means.index.isin(BATCH)]

@@ -23,6 +23,7 @@ import pytest
 from bspforest.datasets import DATA_VARIABLE
 from experiments import airline, classification, cost, efficiency, friedman, page, prices, runner, tuning
 from experiments.__main__ import EXPERIMENTS, main
+from experiments.methods import ADDED, make_forest
 from experiments.runner import FULL, QUICK, Job, Run, Scale, Table
 
 TINY = Scale("tiny", trees=2, repetitions=2)
@@ -165,6 +166,44 @@ def test_full_run_covers_the_paper():
     assert len({job["scale"] for job in jobs["efficiency"]}) == 15
     hours = sum(j.cost / (1 if e.TIMED else 2) for e in EXPERIMENTS.values() for j in jobs[e.NAME]) / 3600
     assert hours < 3.3  # estimated, on two cores
+    added = sum(j.cost / (1 if e.TIMED else 2) for e in EXPERIMENTS.values() for j in jobs[e.NAME] if j.method in ADDED)
+    assert added < 1800
+    for name in ("classification", "friedman", "prices", "airline"):
+        assert set(ADDED) <= {job.method for job in jobs[name]}
+
+
+def test_only_chosen_methods_are_run(tmp_path, capsys):
+    def plan(scale):
+        return [Job("some", "none", method, (("k", 1),), 0) for method in ("bsp", "auto")]
+
+    other = SimpleNamespace(NAME="other", SETTINGS=(), MEASURES=(), TIMED=True, plan=lambda scale: [])
+    some = SimpleNamespace(
+        NAME="some",
+        SETTINGS=("k",),
+        MEASURES=("value",),
+        TIMED=True,
+        plan=plan,
+        measure=lambda job, run: {"value": 1.0},
+    )
+    run = Run(tmp_path, TINY)
+    assert run.execute([other, some], ["auto"]) == []
+    assert [job.method for job in run.missing(some)] == ["bsp"]
+    assert "some: 1 jobs to run, 0 finished" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["--methods", "nonsense"])
+    assert "unknown method 'nonsense': choose from auto, " in capsys.readouterr().err
+
+
+def test_added_methods(monkeypatch):
+    X = np.random.default_rng(0).random((80, 3))
+    default, mean = (make_forest(m, classify=False, d=3, trees=2, seed=5) for m in ("auto", "bsp"))
+    assert default.get_params() == type(default)(2, random_state=5, n_jobs=1).get_params()
+    assert mean.values == "mean"  # the paper's forest, whatever the defaults are
+    one, other = (make_forest("lightgbm", classify=True, d=3, trees=2, seed=5).fit(X, X[:, 0] > 0.5) for _ in range(2))
+    assert one.n_estimators == 10 and np.array_equal(one.predict_proba(X), other.predict_proba(X))
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    with pytest.raises(ImportError, match=r"bspforest\[experiments\]"):
+        make_forest("lightgbm", classify=True, d=3, trees=2, seed=5)
 
 
 @pytest.fixture(scope="module")
@@ -202,7 +241,7 @@ def test_page_from_incomplete_results(tiny_run, tmp_path, kept):
     run = Run(folder, TINY)
     path = page.write(run, list(EXPERIMENTS.values()), tmp_path / "docs" / "results.md")
     text = path.read_text()
-    assert "This run is not complete" in text and "classification: 416 of 416 jobs are missing" in text
+    assert "This run is not complete" in text and "classification: 512 of 512 jobs are missing" in text
     assert ("friedman: " in text.split("##")[0]) == (kept < 1)
     assert "## Friedman's function" in text and "## Cost" not in text
     for figure in ("../results/friedman.png", "../results/efficiency.png"):
@@ -224,7 +263,7 @@ def test_unknown_experiment(capsys):
 def test_one_job_per_dataset(tmp_path, experiment):
     run = Run(tmp_path, TINY)
     jobs = {job.method: job for job in experiment.plan(TINY)}
-    for method in ("bsp", "mondrian"):
+    for method in ("bsp", "mondrian", *ADDED):
         measures = experiment.measure(jobs[method], run)
         assert set(measures) <= set(experiment.MEASURES)
         assert measures.get("accuracy", 0.0) > 0.3 or 0 < measures.get("rmse", 0.0) < 45

@@ -14,6 +14,7 @@ import pytest
 
 from experiments import airline, classification, cost, efficiency, friedman, page, prices
 from experiments.leaves import compare_with_mondrian
+from experiments.methods import ADDED
 from experiments.runner import FULL, Run
 from experiments.summary import Comparison, compare, compare_by_sign, judge, judge_size, make_standings
 
@@ -175,6 +176,28 @@ def test_stated_reductions_match_the_plan():
     text = " ".join(page.REDUCED.split())
     assert "16 repetitions at 100K for fast methods, 3 for the batch forests and `redraw`; 3 and 1 at 400K" in text
     assert "1 at 1M shuffled" in text
+
+
+def test_stated_reductions_of_added_methods_match_the_plan():
+    def count(experiment, *settings):
+        jobs = [job for job in experiment.plan(FULL) if job.method in ADDED]
+        return Counter(tuple(job[name] for name in settings) for job in jobs)
+
+    for (_, share), runs in count(classification, "features", "share").items():
+        assert runs == 2 * 4 * classification.ADDED_REPETITIONS and share in (0.1, 0.5, 0.9, "official")
+    assert ("all", 0.9) not in count(classification, "features", "share")
+    assert set(count(friedman, "d", "n").values()) == {2 * 16} and count(prices)[()] == 2 * 8
+    flights = count(airline, "order", "n")
+    assert flights == {
+        ("time", 100_000): 6,
+        ("shuffled", 100_000): 6,
+        ("time", 400_000): 2,
+        ("shuffled", 400_000): 2,
+        ("no calendar", 100_000): 2,
+    }
+    text = " ".join(page.REDUCED.split())
+    assert "3 repetitions in classification, at training fractions 0.1 and 0.5 (with four components also 0.9)" in text
+    assert "airline 3 at 100K, 1 at 400K, 1 without day and month, none at 1M" in text
 
 
 def test_memory_tables_by_rows_and_by_features(tmp_path):
