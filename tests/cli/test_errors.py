@@ -83,6 +83,13 @@ def test_wrong_commands(numbers, run, tmp_path):
         (("evaluate", path, "--target", "y", "--values", "median"), 2, "invalid choice: 'median'"),
         (("evaluate", path, "--target", "y", "--ridge", "0"), 2, "invalid number above 0, or \"auto\" value: '0'"),
         (("demo", "--bandwidth", "wide"), 2, 'invalid number above 0, or "auto" value'),
+        (("demo", "--metric", "given"), 2, "argument --metric: invalid choice: 'given' (choose from"),
+        (("evaluate", path, "--target", "y", "--scaling", "ranks"), 2, "argument --scaling: invalid choice: 'ranks'"),
+        (
+            ("evaluate", path, "--target", "y", "--values", "mean", "--metric", "none"),
+            2,
+            "--metric is for joint values and has no effect with --values mean",
+        ),
         (
             ("evaluate", path, "--target", "y", "--values", "mean", "--ridge", "1"),
             2,

@@ -10,6 +10,7 @@ from .argument_types import automatic, count, positive
 from .errors import UsageError
 
 MOST_JOBS = 8192  # as in a model file
+NONE = "none"  # in the command what None is in Python: an argument that is None was not given
 
 
 class ForestArgument(NamedTuple):
@@ -33,6 +34,19 @@ FOREST_ARGUMENTS = {
         "joint: all nodes around a row contribute, with weights found by ridge regression; mean: the mean label of the leaves, "
         "as in the paper, faster and with less memory",
         choices=("joint", "mean"),
+    ),
+    "scaling": ForestArgument(
+        "scaling",
+        "auto",
+        "scale features by their ranges (minmax), by ranks (quantile), or not at all; auto: ranges or ranks by held-out error, "
+        "ranges for means",
+        choices=("auto", "minmax", "quantile", NONE),
+    ),
+    "metric": ForestArgument(
+        "metric",
+        "learned",
+        "joint values: learn a weight for each feature if that lowers the held-out error; none: equal weights",
+        choices=("learned", NONE),
     ),
     "bandwidth": ForestArgument(
         "bandwidth", "auto", "joint values: larger gives smaller nodes more weight; auto: by held-out error", automatic
@@ -78,15 +92,24 @@ def make_parameters(options: argparse.Namespace) -> dict[str, Any]:
     check_jobs(given["jobs"])
     _check_values(given)
     return {
-        argument.parameter: argument.default if given[name] is None else given[name]
+        argument.parameter: argument.default if given[name] is None else None if given[name] == NONE else given[name]
         for name, argument in FOREST_ARGUMENTS.items()
+    }
+
+
+def get_arguments(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments that stand for the parameters of a forest."""
+    arguments = {name: parameters[argument.parameter] for name, argument in FOREST_ARGUMENTS.items()}
+    return {
+        name: NONE if value is None and NONE in (FOREST_ARGUMENTS[name].choices or ()) else value
+        for name, value in arguments.items()
     }
 
 
 def _check_values(given: dict[str, Any]) -> None:
     """Refuse arguments that need other values than those chosen: they would have no effect."""
     if given["values"] == "mean":
-        for name in ("bandwidth", "ridge"):
+        for name in ("metric", "bandwidth", "ridge"):
             if given[name] is not None:
                 raise UsageError(f"--{name} is for joint values and has no effect with --values mean")
     elif given["refinement"] == "redraw":

@@ -70,7 +70,7 @@ def _add_demo(commands) -> argparse.ArgumentParser:
         metavar="FILE",
         help="the picture (default: %(default)s)",
     )
-    add_forest_arguments(parser, ("values", "bandwidth", "ridge"))
+    add_forest_arguments(parser, ("values", "scaling", "metric", "bandwidth", "ridge"))
     return parser
 
 

@@ -55,7 +55,10 @@ def test_model_is_that_of_partial_fit(numbers, run, tmp_path):
 @pytest.mark.parametrize(
     ("options", "parameters"),
     [
-        ((), {"values": "joint", "bandwidth": "auto", "ridge": "auto"}),
+        ((), {"values": "joint", "bandwidth": "auto", "ridge": "auto", "metric": "learned", "scaling": "auto"}),
+        (("--metric", "none", "--scaling", "none"), {"metric": None, "scaling": None}),
+        (("--scaling", "quantile"), {"scaling": "quantile"}),
+        (("--values", "mean", "--scaling", "minmax"), {"values": "mean", "scaling": "minmax"}),
         (("--bandwidth", 2, "--ridge", 0.5), {"bandwidth": 2.0, "ridge": 0.5}),
         (("--values", "mean", "--budget-scale", 2), {"values": "mean", "budget_scale": 2.0}),
         (("--values", "mean", "--refinement", "redraw"), {"values": "mean", "refinement": "redraw"}),
@@ -70,7 +73,7 @@ def test_values_are_kept_and_resumed(options, parameters, numbers, run, tmp_path
     command = ("learn", half, "--target", "y", "--model", model, "--trees", 3, "--chunk-rows", 100)
     assert run(*command, *options)[0] == 0
     half.write_text("".join(lines))
-    assert run(*command, "--resume")[0] == 0
+    assert run(*command, *options, "--resume")[0] == 0
     forest = BSPForestRegressor(3, random_state=0, **parameters)
     for start in range(0, 600, 100):
         forest.partial_fit(X[start : start + 100], y[start : start + 100])
@@ -79,6 +82,9 @@ def test_values_are_kept_and_resumed(options, parameters, numbers, run, tmp_path
     other = "mean" if loaded.values == "joint" else "joint"
     code, _, err = run(*command, "--resume", "--values", other)
     assert code == 2 and f"was learned with --values {loaded.values}, which cannot be changed" in err
+    used = loaded.scaling or "none"
+    code, _, err = run(*command, "--resume", "--scaling", "auto" if used == "none" else "none")
+    assert code == 2 and f"was learned with --scaling {used}, which cannot be changed" in err
 
 
 def test_existing_models_are_not_overwritten(numbers, run, tmp_path):
@@ -245,7 +251,10 @@ def test_failed_learning_keeps_the_last_checkpoint(run, tmp_path, monkeypatch):
         code, _, err = run("learn", data, "--model", model, *options)
     assert code == 1 and "out of memory" in err
     learned = bspforest.load(model).n_samples_
-    assert learned in (10, 15, 20, 25, 30) and f"{learned} rows of {data} are learned and saved in {model}; --resume" in err
+    assert (
+        learned in (10, 15, 20, 25, 30)
+        and f"{learned} rows of {data} are learned and saved in {model}; --resume" in err
+    )
     assert run("learn", data, "--model", model, *options, "--resume")[0] == 0
     assert same(bspforest.load(model), bspforest.load(whole))
 

@@ -21,7 +21,7 @@ from ..data.stream_setup import check_column_exists, open_known_stream, open_new
 from ..data.target import Target, parse_classes
 from ..data_arguments import make_data_options
 from ..errors import CommandError, UsageError
-from ..forest_arguments import FOREST_ARGUMENTS, check_jobs, make_parameters
+from ..forest_arguments import check_jobs, get_arguments, make_parameters
 from ..model.checkpoint import Checkpoints, ReplacedError
 from ..model.record import KEY, Record, load_model
 from ..output_files import check_replaceable
@@ -190,8 +190,7 @@ def _check_same(
 ) -> None:
     """Refuse options that do not fit the saved forest."""
     check_jobs(options.jobs)
-    parameters = forest.get_params()
-    saved = {name: parameters[known.parameter] for name, known in FOREST_ARGUMENTS.items() if name != "jobs"}
+    saved = {name: value for name, value in get_arguments(forest.get_params()).items() if name != "jobs"}
     saved |= {"target": target.name, "task": target.task, "chunk_rows": record.chunk_rows}
     given: dict[str, Any] = {name: getattr(options, name) for name in saved}
     if options.drop:
