@@ -87,6 +87,20 @@ def test_values_are_kept_and_resumed(options, parameters, numbers, run, tmp_path
     assert code == 2 and f"was learned with --scaling {used}, which cannot be changed" in err
 
 
+def test_saving_during_a_revision_does_not_change_the_model(numbers, run, tmp_path):
+    """Revisions could go on for several chunks of ten rows, but saving a model finishes them."""
+    lines = Path(numbers[0]).read_text().splitlines(keepends=True)
+    growing, models = tmp_path / "growing.csv", []
+    for name, stops in (("once", [400]), ("often", range(10, 401, 30))):
+        model = tmp_path / f"{name}.bsp"
+        for n in stops:
+            growing.write_text("".join(lines[: n + 1]))
+            command = ("learn", growing, "--target", "y", "--model", model, "--trees", 3, "--chunk-rows", 10)
+            assert run(*command, "--resume")[0] == 0
+        models.append(bspforest.load(model))
+    assert same(*models) and len(models[0].revisions_) > 3
+
+
 def test_existing_models_are_not_overwritten(numbers, run, tmp_path):
     model = tmp_path / "m.bsp"
     model.write_bytes(b"precious")

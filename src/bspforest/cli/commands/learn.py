@@ -78,6 +78,9 @@ class Learner:
         else:
             labels, first = self.target.labels, not hasattr(self.forest, "classes_")
             self.forest.partial_fit(chunk.X, labels[chunk.y], classes=labels if first else None)
+        # Finish a revision that is spread over rows. Saving would finish it anyway, and the clock decides when checkpoints are
+        # saved: without this, the model would depend on that.
+        self.forest._finish_work()
 
     def learn_all(self, checkpoints: Checkpoints, progress: RowProgress) -> None:
         """Learn the whole stream, with checkpoints, and save what is learned however it ends.
