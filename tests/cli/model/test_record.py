@@ -26,8 +26,17 @@ VALUES = [
 FOREST = dict.fromkeys(("n_trees", "n_held", "n_seen", "n_features"), 2) | {
     "budget": 1.0,
     "values": "joint",
-    "joint": {"choice": [1.0, 1.0, 0.1]},
+    "scaling": "auto",
+    "n_knots": 0,
+    "joint": {"choice": [1.0, 1.0, 0.1], "revisions": [[2, "minmax", "kept", 2.0, 0.1, 0.1, 1.0, 1.0]]},
 }
+
+
+def revise(field: int, value) -> dict:
+    """Return the header of a forest with another entry in its last revision."""
+    forest = copy.deepcopy(FOREST)
+    forest["joint"]["revisions"][-1][field] = value
+    return {"forest": forest}
 
 
 @pytest.fixture(scope="module")
@@ -168,8 +177,31 @@ def test_every_command_checks_the_record(command, forge, run, data, tmp_path):
         ({"forest": None}, "forest is None, expected an object"),
         ({"forest": FOREST | {"values": "median"}}, "forest.values is 'median', expected one of mean, joint"),
         ({"forest": FOREST | {"joint": None}}, "forest.joint is None, expected an object"),
-        ({"forest": FOREST | {"joint": {"choice": [1.0, {"float": "x"}, 0.1]}}}, "ridge is an object of 1 entries"),
-        ({"forest": FOREST | {"joint": {"choice": [1.0]}}}, "forest.joint.choice has 1 entries, expected 3"),
+        (
+            {"forest": FOREST | {"joint": {"choice": [1.0, {"float": "x"}, 0.1], "revisions": []}}},
+            "ridge is an object of 1 entries",
+        ),
+        (
+            {"forest": FOREST | {"joint": {"choice": [1.0], "revisions": []}}},
+            "forest.joint.choice has 1 entries, expected 3",
+        ),
+        ({"forest": FOREST | {"joint": {"choice": None}}}, "forest.joint has no 'revisions'"),
+        ({"forest": FOREST | {"n_knots": -1}}, "forest.n_knots is -1, expected a whole number"),
+        ({"forest": FOREST | {"scaling": "log"}}, "forest.scaling is 'log', expected one of auto, minmax"),
+        (
+            {"forest": FOREST | {"joint": {"choice": [1.0, 1.0, 0.1], "revisions": {}}}},
+            "forest.joint.revisions is an object of 0 entries, expected a list",
+        ),
+        (
+            {"forest": FOREST | {"joint": {"choice": [1.0, 1.0, 0.1], "revisions": [[2, "minmax"]]}}},
+            "the last revision has 2 entries, expected 8",
+        ),
+        (revise(0, 1.5), "the last revision.n_samples_seen is 1.5, expected a whole number"),
+        (revise(1, "\x1b[31m"), "the last revision.scaling is '\\x1b[31m', expected one of minmax, quantile"),
+        (revise(2, None), "the last revision.metric is None, expected text"),
+        (revise(3, "2"), "the last revision.n_effective_features is '2', expected a number"),
+        (revise(5, {"float": "-inf"}), "the last revision.error is an object of 1 entries, expected a number"),
+        (revise(7, 10**400), "the last revision.ridge is a huge number, too large for a number"),
         ({"parameters": []}, "parameters is a list of 0 entries, expected an object"),
         ({"parameters": {"x": json.loads(NESTED)}}, "parameters is nested too deeply"),
     ],
@@ -196,10 +228,19 @@ def test_info_shows_joint_values(run, tmp_path):
     shown = json.loads(run("info", tmp_path / "m", "--json")[1])
     assert shown["values"] == "joint" and shown["ridge"] == 0.25 == forest.ridge_
     assert (shown["bandwidth"], shown["validation_error"]) == (forest.bandwidth_, forest.validation_error_)
+    last = forest.revisions_[-1]
+    assert shown["scaling"] == last.scaling and shown["revisions"] == len(forest.revisions_)
+    assert shown["last_revision"] == last._asdict()
+    out = run("info", tmp_path / "m")[1]
+    assert f"scaling           {last.scaling}\n" in out and f"last revision     {last.describe()}\n" in out
     forest.set_params(bandwidth=2.0, metric=None, scaling="minmax").fit(X, X[:, 0]).save(tmp_path / "m")
     code, out, _ = run("info", tmp_path / "m")
     lines = dict(line.split("  ", 1) for line in out.splitlines())
     assert code == 0 and lines["values"].strip() == "joint" and lines["validation error"].strip() == "nan"
+    assert lines["scaling"].strip() == "minmax" and lines["revisions"].strip() == "0" and "last revision" not in lines
+    for scaling, text in ((None, "none"), ((0, 1), "given range"), ("quantile", "quantile")):
+        forest.set_params(scaling=scaling).fit(X, X[:, 0]).save(tmp_path / "m")
+        assert json.loads(run("info", tmp_path / "m", "--json")[1])["scaling"] == text
     forest.forget(range(50)).save(tmp_path / "m")
     code, out, _ = run("info", tmp_path / "m")
     assert code == 0 and "ridge  " not in out

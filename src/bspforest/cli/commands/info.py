@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ...values.planning import Revision
 from ..formatting import format_number
 from ..model import checks
 from ..model.record import KEY, DamagedFileError, check_features, parse_record, read_header
@@ -25,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     width = max(map(len, summary))
     for name, value in summary.items():
-        lines = _format_sources(value) if name == "sources" else [_format(value)]
+        lines = FORMATS[name](value) if name in FORMATS else [_format(value)]
         for k, line in enumerate(lines):
             print_lines(f"{name.replace('_', ' ') if k == 0 else '':{width}}  {line}".rstrip())
     return 0
@@ -63,17 +64,50 @@ def _summarise_forest(header: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _summarise_values(forest: dict[str, Any]) -> dict[str, Any]:
-    checks.check_object(forest, "forest", ("values", "joint"), None)
+    checks.check_object(forest, "forest", ("values", "joint", "scaling", "n_knots"), None)
     values = checks.check_text(forest["values"], "forest.values", ("mean", "joint"))
     if values == "mean":
         return {"values": values}
-    joint = checks.check_object(forest["joint"], "forest.joint", ("choice",), None)
+    joint = checks.check_object(forest["joint"], "forest.joint", ("choice", "revisions"), None)
     if joint["choice"] is None:  # all rows were forgotten
         return {"values": values}
     choice = checks.check_list(joint["choice"], "forest.joint.choice")
     checks.expect(len(choice) == 3, f"forest.joint.choice has {len(choice)} entries, expected 3")
     names = ("bandwidth", "ridge", "validation_error")
-    return {"values": values} | {name: _check_float(value, name) for name, value in zip(names, choice, strict=True)}
+    return {
+        "values": values,
+        **{name: _check_float(value, name) for name, value in zip(names, choice, strict=True)},
+        "scaling": _find_scaling(forest),
+        **_summarise_revisions(joint["revisions"]),
+    }
+
+
+def _find_scaling(forest: dict[str, Any]) -> str:
+    """Return the scaling in use; "auto" is one of two."""
+    n_knots = checks.check_whole(forest["n_knots"], "forest.n_knots")
+    if forest["scaling"] is None:
+        return "none"
+    scaling = checks.check_text(forest["scaling"], "forest.scaling", ("auto", "minmax", "quantile", "range"))
+    if scaling == "auto":
+        return "quantile" if n_knots else "minmax"
+    return "given range" if scaling == "range" else scaling
+
+
+def _summarise_revisions(revisions: Any) -> dict[str, Any]:
+    """Return how many revisions are listed, and the last."""
+    listed = checks.check_list(revisions, "forest.joint.revisions")
+    if not listed:
+        return {"revisions": 0}
+    name, names = "the last revision", Revision._fields
+    entries = checks.check_list(listed[-1], name)
+    checks.expect(len(entries) == len(names), f"{name} has {len(entries)} entries, expected {len(names)}")
+    last = dict(zip(names, entries, strict=True))
+    checks.check_whole(last["n_samples_seen"], f"{name}.n_samples_seen")
+    checks.check_text(last["scaling"], f"{name}.scaling", ("minmax", "quantile"))
+    checks.check_text(last["metric"], f"{name}.metric", ("accepted", "rejected", "kept"))
+    for entry in names[names.index("metric") + 1 :]:
+        _check_float(last[entry], f"{name}.{entry}")
+    return {"revisions": len(listed), "last_revision": last}
 
 
 def _check_float(value: Any, name: str) -> Any:
@@ -102,6 +136,14 @@ def _summarise_record(header: dict[str, Any], path: Path) -> dict[str, Any]:
 
 def _format_sources(sources: list[dict[str, Any]]) -> list[str]:
     return [f"{source['name']}: {source['rows']:,} rows, {source['skipped']:,} skipped" for source in sources]
+
+
+def _format_revision(revision: dict[str, Any]) -> list[str]:
+    entries: list[Any] = [float(value["float"]) if isinstance(value, dict) else value for value in revision.values()]
+    return [Revision(*entries).describe()]
+
+
+FORMATS = {"sources": _format_sources, "last_revision": _format_revision}
 
 
 def _format(value: Any) -> str:
