@@ -88,7 +88,7 @@ class Saver:
         if not self.overwrite and self.path.exists():
             raise FileExistsError(errno.EEXIST, "file exists, and is not to be overwritten", str(self.path))
         check_is_fitted(forest)
-        content = forest._read_refreshed(lambda: self._copy(make_content(forest, extra)))
+        content = forest._read_refreshed(lambda: self._copy(make_content(forest, extra)), finished=True)
         thread = threading.Thread(target=self._write, args=(content,), name="bspforest-save")
         try:
             thread.start()
