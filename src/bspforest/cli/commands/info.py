@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -143,7 +144,7 @@ def _format_revision(revision: dict[str, Any]) -> list[str]:
     return [Revision(*entries).describe()]
 
 
-FORMATS = {"sources": _format_sources, "last_revision": _format_revision}
+FORMATS: dict[str, Callable[[Any], list[str]]] = {"sources": _format_sources, "last_revision": _format_revision}
 
 
 def _format(value: Any) -> str:
