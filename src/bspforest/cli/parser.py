@@ -82,7 +82,8 @@ def _add_evaluate(commands) -> argparse.ArgumentParser:
         "predict every row of a stream, then learn it, and score the predictions",
         "Rows are taken in order, in chunks: all rows of a chunk are predicted, then all are learned\n"
         "(--chunk-rows 1 is row by row, and slower). The first chunk is only learned. Baselines see exactly\n"
-        "the same rows. Ctrl-C stops with the scores so far.\n\n" + FORMATS + "\n\n" + COLUMNS,
+        "the same rows. Ctrl-C stops with the scores so far. Importances of features are shown as they were along\n"
+        "the stream; --progress adds what the forest decided on the way.\n\n" + FORMATS + "\n\n" + COLUMNS,
         "  bspforest evaluate electricity.csv --target class\n"
         "  bspforest evaluate flights.parquet --target delay --against mondrian,batch-rf-every-10000 --plot delay.png\n"
         "  zcat log.csv.gz | bspforest evaluate - --target status --classes ok,slow,failed --window 10000 "

@@ -15,11 +15,12 @@ from bspforest import BSPForestClassifier, BSPForestRegressor
 def test_scores_of_numbers_match_a_loop_in_python(numbers, run, tmp_path):
     path, X, y = numbers
     forest = BSPForestRegressor(10, random_state=3)
-    errors = []
+    errors, importances = [], {}
     for start in range(0, 600, 50):
         if start:
             errors.append(forest.predict(X[start : start + 50]) - y[start : start + 50])
         forest.partial_fit(X[start : start + 50], y[start : start + 50])
+        importances[start + 50] = dict(zip("abc", forest.feature_importances_, strict=True))
     error = np.concatenate(errors)
     code, out, err = run(
         *("evaluate", path, "--target", "y", "--trees", 10, "--seed", 3, "--chunk-rows", 50, "--score-window", 100),
@@ -35,9 +36,12 @@ def test_scores_of_numbers_match_a_loop_in_python(numbers, run, tmp_path):
     assert [model["name"] for model in found["models"]][1:] == [
         *("mean", "no change", "Mondrian forest", "random forest, refitted every 300 rows")
     ]
+    rows = [200, 300, 450, 600]
+    assert found["importances"] == [{"rows": n, "shares": pytest.approx(importances[n])} for n in rows]
     rmse = np.sqrt(np.mean(error**2))
     assert out.startswith("Task: regression ('y' holds numbers)\n600 rows, 3 features; 550 predicted and then learned")
     assert re.search(rf"^BSP forest +{rmse:.4f} ", out, re.M)
+    assert re.search(r"^Importances of features in percent\nrows +b +a +c\n200 ", out, re.M)
     assert "last 100" in out and out.endswith(f"Picture: {tmp_path / 'new' / 's.png'}\n")
     assert (tmp_path / "new" / "s.png").read_bytes()[1:4] == b"PNG"
 
@@ -83,3 +87,10 @@ def test_progress_goes_to_standard_error(numbers, run, monkeypatch):
     _, out, err = run("evaluate", numbers[0], "--target", "y", "--trees", 3, "--progress")
     assert re.search(r"^\d+ rows \(\d+% read\)  [\d,]+ rows/s  RMSE 0\.\d+$", err, re.M)
     assert "rows/s" not in out
+
+
+def test_revisions_are_listed_with_progress(numbers, run):
+    command = ("evaluate", numbers[0], "--target", "y", "--trees", 3, "--max-rows", 300)
+    assert "\nafter " not in run(*command)[1]
+    assert re.search(r"^\nafter 100 rows: metric .*\nafter 200 rows: metric ", run(*command, "--progress")[1], re.M)
+    assert "\nafter " not in run(*command, "--progress", "--values", "mean")[1]

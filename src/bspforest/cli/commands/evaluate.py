@@ -17,6 +17,7 @@ from ..data.stream_setup import open_new_stream
 from ..data_arguments import make_data_options
 from ..errors import CommandError, UsageError
 from ..evaluation.baselines import ForestModel, make_baseline
+from ..evaluation.importances import ImportanceTracker
 from ..evaluation.runner import Runner
 from ..forest_arguments import make_parameters
 from ..formatting import draw_bars, format_number, format_table
@@ -47,7 +48,9 @@ def run(options: argparse.Namespace) -> int:
     target = stream.target
     assert target is not None
     n_classes = len(target.classes or [])
-    runners = [Runner("BSP forest", ForestModel(n_classes, **parameters), n_classes, options.score_window)]
+    model = ForestModel(n_classes, **parameters)
+    runners = [Runner("BSP forest", model, n_classes, options.score_window)]
+    importances = ImportanceTracker(model.forest, stream.encoder.names)
     for name in options.against:
         runners.append(make_baseline(name, n_classes, len(stream.encoder.names), parameters, options.score_window))
     to_table = options.json != "-"
@@ -57,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     begun = time.perf_counter()
     interrupted = False
     try:
-        _run_stream(stream, runners, options)
+        _run_stream(stream, runners, importances, options)
     except KeyboardInterrupt:  # report the scores so far
         interrupted = True
     seconds = time.perf_counter() - begun
@@ -68,8 +71,13 @@ def run(options: argparse.Namespace) -> int:
             f"{stream.source.name} has {stream.n_rows} rows, all in the first chunk, which is only learned: "
             "use a smaller --chunk-rows"
         )
+    importances.finish()
     if to_table:
         print_lines(*_describe(stream, runners, seconds, options))
+        if table := importances.describe():
+            print_lines("", *table)
+        if options.progress and parameters["values"] == "joint":
+            print_lines("", *(revision.describe() for revision in model.forest.revisions_))
     if options.plot:
         title = f"{printable(Path(stream.source.name).name)}: predict, then learn"
         curves = {runner.name: runner.scores.curve for runner in runners}
@@ -77,13 +85,16 @@ def run(options: argparse.Namespace) -> int:
         if to_table:
             print_lines(f"Picture: {options.plot}")
     if options.json:
-        _write_json(_as_json(stream, runners, seconds, options), options.json)
+        content = _as_json(stream, runners, seconds, options) | {"importances": importances.to_json()}
+        _write_json(content, options.json)
     if interrupted:
         print_errors(f"Interrupted after {stream.n_rows:,} rows.")
     return 130 if interrupted else 0
 
 
-def _run_stream(stream: Stream, runners: list[Runner], options: argparse.Namespace) -> None:
+def _run_stream(
+    stream: Stream, runners: list[Runner], importances: ImportanceTracker, options: argparse.Namespace
+) -> None:
     progress = RowProgress(options.progress)
     progress.begin()
     scores = runners[0].scores
@@ -94,6 +105,7 @@ def _run_stream(stream: Stream, runners: list[Runner], options: argparse.Namespa
             assert chunk.y is not None
             for runner in runners:
                 runner.step(chunk.X, chunk.y, first=first)
+            importances.update()
             first = False
             left -= len(chunk)
             progress.show(
@@ -122,12 +134,12 @@ def _describe(stream: Stream, runners: list[Runner], seconds: float, options: ar
         scores = [*runner.scores.overall().values(), *runner.scores.recent().values()]
         rows.append([runner.name, *map(format_number, scores), f"{runner.seconds:.1f}"])
     own = sum(runner.seconds for runner in runners)
-    lines += [*format_table(rows), "", f"Reading and bookkeeping: {seconds - own:.1f} seconds", ""]
+    lines += [*format_table(rows), "", f"Reading, importances and bookkeeping: {seconds - own:.1f} seconds"]
     values = [value for runner in runners for _, value in runner.scores.curve if not math.isnan(value)]
     if len(values) > len(runners):
         low, high = min(values), max(values)
         width = max(len(runner.name) for runner in runners)
-        lines.append(f"{first.main} along the stream, from {format_number(low)} to {format_number(high)}")
+        lines += ["", f"{first.main} along the stream, from {format_number(low)} to {format_number(high)}"]
         for runner in runners:
             bars = draw_bars([value for _, value in runner.scores.curve], low, high)
             lines.append(f"{runner.name:{width}}  {bars}")
