@@ -21,7 +21,7 @@ from .metric import can_learn, find_slopes, find_weights
 from .stepping import choose_step
 from .steps import Steps
 from .targets import find_targets
-from .tuning import FIRST_BANDWIDTH, Choice, HeldOut, Search, project
+from .tuning import FIRST_BANDWIDTH, LEAST_IN_WINDOW, Choice, HeldOut, Search, project
 
 if TYPE_CHECKING:
     from .joint import JointValues
@@ -96,6 +96,8 @@ class Planner:
         Of the sample's rows, by their place.
     given_bandwidth, given_ridge : float or None
         What is not to be chosen.
+    least_ridge : float
+        No smaller one is chosen.
     streams : ndarray
         Random streams of the trees, the same for everything that is tried: trees then differ only where coordinates do.
     """
@@ -108,6 +110,7 @@ class Planner:
     held_out: HeldOut
     given_bandwidth: float | None
     given_ridge: float | None
+    least_ridge: float
     streams: np.ndarray
 
     def try_coordinates(self, coordinates: Coordinates, ratio: float | None) -> Steps[Trial]:
@@ -119,7 +122,8 @@ class Planner:
         known = 0 < unit < np.inf
         matrix = KernelMatrix(trees, n, self.given_bandwidth or (unit if known else 1.0), knows_nodes=True)
         yield 4 * matrix.count_work(1)
-        search = Search(self.held_out, matrix, unit if known else 1.0, self.given_bandwidth, self.given_ridge)
+        given = self.given_bandwidth, self.given_ridge
+        search = Search(self.held_out, matrix, unit if known else 1.0, *given, self.least_ridge)
         trial = Trial(coordinates, matrix, unit, search)
         trial.at = 0 if self.given_bandwidth is not None else FIRST_BANDWIDTH
         if ratio is not None:
@@ -212,7 +216,7 @@ def plan_revision(values: JointValues, forest: OnlineForest, slots: np.ndarray, 
     X = forest.trees.get_given()[some]
     streams = rng.integers(0, 2**64, size=(min(SAMPLE_TREES, forest.trees.n_trees), 4), dtype=np.uint64)
     held_out = HeldOut(np.arange(len(some)), y, w, latest=values.in_order, rng=rng)
-    given = values.given_bandwidth, values.given_ridge
+    given = values.given_bandwidth, values.given_ridge, find_least_ridge(forest)
     planner = Planner(forest.trees, X, y, w, config.budget(len(some)), held_out, *given, streams)
     alternative: Callable[[Coordinates], Coordinates] | None = None
     if config.scaling == "auto":
@@ -235,6 +239,11 @@ def plan_revision(values: JointValues, forest: OnlineForest, slots: np.ndarray, 
         ridge=choice.ridge,
     )
     return Plan(best.coordinates, choice, best.unit, step, revision)
+
+
+def find_least_ridge(forest: OnlineForest) -> float:
+    """Return the smallest ridge that may be chosen."""
+    return LEAST_IN_WINDOW if forest.config.window is not None else 0.0
 
 
 def find_current(values: JointValues, forest: OnlineForest, slots: np.ndarray) -> Coordinates:

@@ -10,7 +10,7 @@ from ..engine.arrays import LABEL
 from ..engine.ensemble import TreeEnsemble
 from ..engine.forest import OnlineForest
 from .kernel_matrix import KernelMatrix, solve_in_steps
-from .planning import LEAST_DECIDING, SAMPLE_ROWS, Plan, Revision, find_median_root_time
+from .planning import LEAST_DECIDING, SAMPLE_ROWS, Plan, Revision, find_least_ridge, find_median_root_time
 from .steps import Steps
 from .targets import collect_targets
 from .tuning import MOST_COLUMNS, Choice, HeldOut, choose_neighbour, prepare, project
