@@ -55,7 +55,8 @@ def solve_forest(
     if plan is not None and plan.revision is not None and values.given_ridge is None and len(slots) > SAMPLE_ROWS:
         rng = np.random.default_rng([values.seed, n_seen])
         held_out = HeldOut(slots, project(y, rng), w, latest=values.in_order, rng=rng, most=CORRECTING_ROWS)
-        choice, found = yield from choose_neighbour(held_out, matrix.first(CORRECTING_TREES), choice)
+        some = matrix.first(CORRECTING_TREES)
+        choice, found = yield from choose_neighbour(held_out, some, choice, find_least_ridge(forest))
         start = found if y.shape[1] <= MOST_COLUMNS else start
     mean, centred, diagonal = prepare(y, w, choice.ridge)
     duals = yield from solve_in_steps(matrix, centred, diagonal, start=start)
