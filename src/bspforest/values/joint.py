@@ -290,6 +290,8 @@ class JointValues(Values):
         """
         self._changed()
         self.is_solved = False
+        if self._work is not None:  # its columns are those of fewer classes: begin again with the next row
+            self._work, self.held_at_tuning = None, 0
         n_columns = count_columns(n_after, 1)
 
         def widen(old: np.ndarray) -> np.ndarray:
