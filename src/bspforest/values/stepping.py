@@ -37,7 +37,8 @@ def choose_step(matrix: KernelMatrix, y: np.ndarray, w: np.ndarray, choice: Choi
     choice : Choice
     """
     n = len(y)
-    latest = np.flatnonzero(w > 0)[n - min(int(REPLAYED_SHARE * n), MOST_REPLAYED) :]
+    weighted = np.flatnonzero(w > 0)
+    latest = weighted[len(weighted) - min(int(REPLAYED_SHARE * len(weighted)), MOST_REPLAYED) :]
     if len(latest) < LEAST_REPLAYED:
         return 1.0
     matrix.set_bandwidth(choice.bandwidth)
@@ -57,8 +58,8 @@ def choose_step(matrix: KernelMatrix, y: np.ndarray, w: np.ndarray, choice: Choi
         yield matrix.count_work(len(some))
         similar[:, first : first + len(some)] = matrix.multiply(units)[latest]
     errors = [replay(gaps, similar, share / (1.0 + choice.ridge / w[latest])) for share in SHARES]
-    weighted = [float(w[latest] @ np.sum(error**2, axis=1)) for error in errors]
-    return float(SHARES[int(np.argmin(weighted))])
+    losses = [float(w[latest] @ np.sum(error**2, axis=1)) for error in errors]
+    return float(SHARES[int(np.argmin(losses))])
 
 
 def replay(gaps: np.ndarray, similar: np.ndarray, shares: np.ndarray) -> np.ndarray:
