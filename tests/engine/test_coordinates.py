@@ -93,6 +93,7 @@ def test_close_coordinates():
         assert range_.is_close(other) == is_close
     assert ranks.is_close(fit_ranks(make_rows(480))), "the same rows, some fewer"
     uniform = np.linspace(0, 1, 200)[:, None]
+    assert not fit_ranks(uniform).is_close(Coordinates.unscaled(1)), "almost the same map, but of another kind"
     for shift, is_close in ((0.04, True), (0.06, False)):
         assert fit_ranks(uniform).is_close(fit_ranks(uniform + shift)) == is_close
 
