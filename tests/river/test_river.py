@@ -413,3 +413,27 @@ except ImportError as error:
 """
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "bspforest.river needs river: pip install 'bspforest[river]'"
+
+
+def test_importances_have_the_keys_of_rows():
+    """Failed with an array returned, and with the columns reserved for keys to come included."""
+    rng = np.random.default_rng(1)
+    part = [dict(zip(NAMES, x, strict=True)) for x in rng.random((150, 4)).tolist()]
+    for forest, labels in ((BSPForestRegressor, [3 * x["b"] + x["d"] for x in part]), (BSPForestClassifier, None)):
+        for values in VALUES:
+            model = forest(10, seed=0, values=values)
+            assert model.feature_importances_ == {}
+            learn(model, part, labels or [x["b"] > 0.5 for x in part])
+            importances = model.feature_importances_
+            assert list(importances) == NAMES
+            assert sum(importances.values()) == pytest.approx(1.0)
+            assert max(importances, key=importances.get) == "b"
+
+
+def test_class_that_comes_within_a_revision():
+    """At any row. Failed with a revision that went on with the label columns of fewer classes."""
+    for at in range(18, 44, 2):
+        model = learn(BSPForestClassifier(10, seed=0), rows[:at])
+        model.learn_one(rows[at], "new")
+        learn(model, rows[at + 1 : 70], LABELS[at + 1 :])
+        assert set(model.predict_proba_one(rows[at])) == {True, False, "new"}
