@@ -51,9 +51,10 @@ def _add_demo(commands) -> argparse.ArgumentParser:
     parser = _add(
         commands,
         "demo",
-        "[--rows N] [--trees N] [--values joint|mean] [-o FILE]",
+        "[--rows N] [--trees N] [-o FILE] [options]",
         "learn a simulated stream, and show a table and a picture",
-        "Each row is predicted and then learned. A Mondrian forest and a batch forest run beside it.",
+        "Each row is predicted and then learned. A Mondrian forest and a batch forest run beside it. On the way,\n"
+        "the forest learns a few rows with wrong labels, and forgets them.",
         "  bspforest demo\n  bspforest demo --rows 5000 --trees 20\n  bspforest demo --values mean",
     )
     parser.add_argument(
