@@ -64,9 +64,9 @@ def read_electricity() -> Stream | None:
     return Stream("Electricity", X, y, int(np.argmax(X[:, 3] != X[0, 3])))
 
 
-def run_stream(stream: Stream, window: int | None) -> Run:
+def run_stream(stream: Stream, window: int | None, values: str) -> Run:
     """Predict and learn each row of a stream."""
-    model = BSPForestClassifier(TREES, window=window, seed=0, values="mean")
+    model = BSPForestClassifier(TREES, window=window, seed=0, values=values)
     names = [f"x{k}" for k in range(stream.X.shape[1])]
     correct = np.zeros(len(stream.X), dtype=bool)
     memory, process = [], []
@@ -148,14 +148,16 @@ def draw(results: dict[str, tuple[Stream, dict[str, Run]]], folder: Path) -> Pat
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--out", type=Path, help="folder for the figure")
-    out = parser.parse_args().out
-    print(f"{TREES} trees, window {WINDOW:,}")
+    parser.add_argument("--values", default="joint", choices=("joint", "mean"), help="how trees are asked")
+    options = parser.parse_args()
+    out, values = options.out, options.values
+    print(f"{TREES} trees, window {WINDOW:,}, {values} values")
     results = {}
     for stream in (simulate(), read_electricity()):
         if stream is None:
             print("\nElectricity is skipped: there is no stream_elec.npz in the folder named by BSPFOREST_DATA")
             continue
-        runs = {"windowed": run_stream(stream, WINDOW), "unbounded": run_stream(stream, None)}
+        runs = {"windowed": run_stream(stream, WINDOW, values), "unbounded": run_stream(stream, None, values)}
         results[stream.name] = (stream, runs)
         show_recovery(stream, runs)
         show_memory(runs)

@@ -99,16 +99,22 @@ def test_nothing_is_lost_with_a_window(scaling):
 
 
 def test_rows_of_a_small_window_come_and_go_within_a_revision(monkeypatch):
-    """A slot is freed and used again before it ends. Failed with such rows taken for those that were there at first."""
-    monkeypatch.setattr(revision, "PRODUCTS_PER_ROW", 0.05)
-    forest = make(window=20)
+    """A slot is freed and used again before it ends. Failed, with a crash, with such rows taken for those that were there at first."""
+    monkeypatch.setattr(revision, "PRODUCTS_PER_ROW", 0.01)
+    gone = []
+
+    def removed(work, slots):
+        gone.extend(slot for slot in slots.tolist() if slot in work._come)
+        remove(work, slots)
+
+    remove = revision.StreamRevision.removed
+    monkeypatch.setattr(revision.StreamRevision, "removed", removed)
+    forest = make(window=16, metric=None)
     for k in range(300):
         learn(forest, k, k + 1)
         if k % 9 == 8:
-            check_all(forest, np.arange(max(0, k - 19), k + 1))
-    assert len(forest.revisions_) >= 2
-    fresh = make(window=20).fit(X[280:], y[280:])
-    assert np.abs(forest.predict(X[280:]) - fresh.predict(X[280:])).max() < 1.5
+            check_all(forest, np.arange(max(0, k - 15), k + 1))
+    assert len(gone) > 10 and len(forest.revisions_) >= 2
 
 
 def test_forgetting_cancels_a_revision():
@@ -225,7 +231,7 @@ def test_law_after_a_revision(window):
     """Trees that were built beside the forest, and learned and forgot what came meanwhile, have the law of a batch.
 
     The time of the first cut is exponential, and pairs share a leaf as often as they should, in the range of the rows held at the
-    last revision. Failed with rows that came meanwhile inserted twice as far from the others.
+    last revision. Failed with rows that came meanwhile inserted with half the budget, and at a wrong place.
     """
     n_trees, tau = 6000, 0.4
     rng = np.random.default_rng(5)
@@ -241,7 +247,7 @@ def test_law_after_a_revision(window):
     forest._finish_work()
     low, high = forest._forest.range
     assert sum(busy[20:]) > 5 and (high - low > 1.5).all(), "the range was revised, and rows came meanwhile"
-    held = forest.held_rows().X
+    held = Z if window is None else Z[-window:]
     W = (held - low) / (high - low)
     times = laws.root_times(forest._forest)
     assert stats.kstest(times, "expon", args=(0, 1 / laws.root_rate(W))).pvalue > 1e-3

@@ -72,15 +72,16 @@ def _find_choice(values: JointValues, trees: TreeEnsemble, plan: Plan | None) ->
     choice = values.choice if plan is None else plan.choice
     assert choice is not None
     undecided = values.given_bandwidth is None and np.isnan(choice.error)
-    if plan is None and not (values.is_rebuilt or undecided):
+    if plan is not None and not undecided:
+        return choice, plan.unit  # found in the coordinates of these trees
+    if not (values.is_rebuilt or undecided):
         return choice, values.unit
     unit = find_median_root_time(trees)
     known = 0 < unit < np.inf
     if undecided:
         return choice._replace(bandwidth=FIRST_RATIO * unit if known else 1.0), unit
-    before = values.unit if plan is None else plan.unit
-    if values.given_bandwidth is None and known and 0 < before < np.inf:
-        choice = choice._replace(bandwidth=choice.bandwidth * unit / before)  # time runs as the scaling says
+    if values.given_bandwidth is None and known and 0 < values.unit < np.inf:
+        choice = choice._replace(bandwidth=choice.bandwidth * unit / values.unit)  # time runs as the scaling says
     return choice, unit
 
 

@@ -297,7 +297,7 @@ class Search:
     ) -> None:
         self._held_out, self._matrix = held_out, matrix
         self.bandwidths = BANDWIDTHS * unit if bandwidth is None else np.array([bandwidth])
-        self._ridges = RIDGES[RIDGES >= least_ridge] if ridge is None else np.array([ridge])
+        self._ridges = RIDGES[least_ridge <= RIDGES] if ridge is None else np.array([ridge])
         self._known: dict[int, np.ndarray] = {}
 
     def find_nearest(self, bandwidth: float) -> int:
