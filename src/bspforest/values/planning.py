@@ -259,11 +259,20 @@ def find_current(values: JointValues, forest: OnlineForest, slots: np.ndarray) -
 
 
 def build_in_steps(trees: TreeEnsemble, slots: np.ndarray, budget: float) -> Steps[None]:
-    """Build trees, about as many in each step as a product with ten columns costs."""
-    at_once = max(trees.n_threads, trees.n_trees // 3)
+    """Build trees, about as many in each step as a product with ten columns costs.
+
+    Each thread has a tree to build, but steps are the same for any number of threads: revisions then end with the same row.
+    """
+    share = max(1, trees.n_trees // 3)
+    costs = [BUILDING * len(slots) * min(share, trees.n_trees - first) for first in range(0, trees.n_trees, share)]
     scratch = trees.make_build_scratch(len(slots))
-    for n in trees.build_in_steps(slots, budget, scratch, at_once=at_once):
-        yield BUILDING * len(slots) * n
+    n_built = 0
+    for n in trees.build_in_steps(slots, budget, scratch, at_once=max(trees.n_threads, share)):
+        n_built += n
+        while costs[1:] and n_built >= share:
+            n_built -= share
+            yield costs.pop(0)
+    yield from costs
 
 
 def find_median_root_time(trees: TreeEnsemble) -> float:
