@@ -98,23 +98,26 @@ def test_nothing_is_lost_with_a_window(scaling):
     assert len(forest.revisions_) >= 4, "each time the window is replaced"
 
 
-def test_rows_of_a_small_window_come_and_go_within_a_revision(monkeypatch):
-    """A slot is freed and used again before it ends. Failed, with a crash, with such rows taken for those that were there at first."""
-    monkeypatch.setattr(revision, "PRODUCTS_PER_ROW", 0.01)
-    gone = []
+@pytest.mark.parametrize("last", [25, 40, 70])
+def test_rows_come_and_go_within_a_revision(last, monkeypatch):
+    """While trees are built, rows take free slots of a window that is not full, and some leave it again.
 
-    def removed(work, slots):
-        gone.extend(slot for slot in slots.tolist() if slot in work._come)
-        remove(work, slots)
+    Failed, with a crash, with such rows taken for rows that were there when the build began.
+    """
+    steps = []
 
-    remove = revision.StreamRevision.removed
-    monkeypatch.setattr(revision.StreamRevision, "removed", removed)
-    forest = make(window=16, metric=None)
-    for k in range(300):
-        learn(forest, k, k + 1)
-        if k % 9 == 8:
-            check_all(forest, np.arange(max(0, k - 15), k + 1))
-    assert len(gone) > 10 and len(forest.revisions_) >= 2
+    def advance(work, n_rows):
+        if len(steps) < 2:
+            steps.append(next(work._steps))
+        return False
+
+    monkeypatch.setattr(revision.StreamRevision, "advance", advance)
+    monkeypatch.setattr("bspforest.engine.coordinates.MOST_MOVED", -1.0)  # all trees are built beside
+    forest = learn(make(window=26, metric=None, scaling="minmax", bandwidth=1.0, ridge=0.01), 0, last)
+    assert forest._forest.values.is_busy and len(steps) == 2
+    forest._finish_work()
+    check_all(forest, np.arange(max(0, last - 26), last))
+    check_all(learn(forest, last, 90), np.arange(64, 90))
 
 
 def test_forgetting_cancels_a_revision():
@@ -161,14 +164,18 @@ def test_copies_in_the_middle_of_a_revision(way, tmp_path):
     check_all(other, np.arange(250))
 
 
-def test_threads_do_not_matter():
-    """Failed with as many trees built in a step as there are threads, each step being paid by a row."""
-    answers = []
-    for n_jobs in (1, 3):
-        forest = learn(make(n_estimators=12, n_jobs=n_jobs), 0, 200)
-        answers.append((forest.predict(X), forest.revisions_))
-    assert np.array_equal(answers[0][0], answers[1][0])
-    assert answers[0][1] == answers[1][1]
+@pytest.mark.parametrize(("n_trees", "n_jobs", "products"), [(12, 3, 8.0), (12, 8, 0.5), (40, 8, 8.0)])
+def test_threads_do_not_matter(n_trees, n_jobs, products, monkeypatch):
+    """Revisions end with the same row. Failed with steps of as many trees as there are threads."""
+    monkeypatch.setattr(revision, "PRODUCTS_PER_ROW", products)
+    forests = [make(n_estimators=n_trees, n_jobs=n) for n in (1, n_jobs)]
+    busy, predicted = np.zeros((2, 300, 2))
+    for k in range(300):
+        for m, forest in enumerate(forests):
+            learn(forest, k, k + 1)
+            busy[k, m], predicted[k, m] = forest._forest.values.is_busy, forest.predict(X[k : k + 1])[0]
+    assert np.array_equal(*busy.T) and np.array_equal(*predicted.T)
+    assert forests[0].revisions_ == forests[1].revisions_
 
 
 def test_chunks_within_a_revision():
@@ -231,7 +238,7 @@ def test_law_after_a_revision(window):
     """Trees that were built beside the forest, and learned and forgot what came meanwhile, have the law of a batch.
 
     The time of the first cut is exponential, and pairs share a leaf as often as they should, in the range of the rows held at the
-    last revision. Failed with rows that came meanwhile inserted with half the budget, and at a wrong place.
+    last revision. Failed with rows that came meanwhile inserted at a wrong place.
     """
     n_trees, tau = 6000, 0.4
     rng = np.random.default_rng(5)
