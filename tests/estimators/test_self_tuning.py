@@ -234,7 +234,7 @@ def test_temperature():
 @pytest.mark.parametrize("online", [False, True])
 @pytest.mark.parametrize("kind", ["sharp", "corners"])
 def test_calibrated_probabilities(kind, online):
-    """The log loss of fresh rows is lower than with scores that are only clipped. Failed with residuals that are not honest."""
+    """The log loss of fresh rows is lower than with scores that are only clipped. Failed with a temperature of 1."""
     X, y = make_classes(kind)
     forest = classifier()
     if online:
@@ -267,7 +267,7 @@ def make_uneven(n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def test_intervals_follow_the_noise(online):
     """They cover fresh rows as they say, are wider where noise is larger, and are more likely than one width for all.
 
-    Failed with standard deviations that are all alike, and with residuals of rows that were learned.
+    Failed with standard deviations that are all alike, and with residuals as small as those of rows that were learned.
     """
     X, y, _ = make_uneven(800, 1)
     forest = regressor()
@@ -356,7 +356,7 @@ def test_hard_cases(kind, online):
 
 
 def test_labels_of_any_unit():
-    """Choices and predictions do not depend on the unit of labels. Failed with a constant added to errors."""
+    """Choices and predictions do not depend on the unit of labels. Failed with labels not divided by their size before a solve."""
     X, y = make_hard_case("")
     one = regressor().fit(X, y)
     for unit in (2.0**40, 2.0**-40):
@@ -365,17 +365,8 @@ def test_labels_of_any_unit():
         assert (one.ridge_, one.bandwidth_) == (other.ridge_, other.bandwidth_)
 
 
-def test_one_feature_among_500():
-    """200 rows are too few to find it, but nothing is lost by the attempt. Failed with trials that always beat others."""
-    rng = np.random.default_rng(1)
-    X, y = make_hard_case("one of 500")
-    T = rng.random((300, 500))
-    learned, plain = (regressor(**more).fit(X, y) for more in ({}, PLAIN))
-    assert rmse(learned, T, 5 * T[:, 77]) < 1.03 * rmse(plain, T, 5 * T[:, 77])
-
-
 def test_one_class_so_far():
-    """Later ones are learned when they come. Failed with the calibration of one class kept."""
+    """Later ones are learned when they come. Failed with what was chosen for one class kept: 0.84 right, now more."""
     X, y = make_classes("sharp", 200)
     forest = classifier(n_estimators=10).partial_fit(X[:50], np.zeros(50), classes=[0, 1])
     assert (forest.predict(X) == 0).all() and np.isfinite(forest.predict_proba(X)).all()

@@ -84,7 +84,7 @@ def test_slopes_equal_those_by_hand(cuts, n_outputs):
 
 @pytest.mark.parametrize("cuts", laws.FAMILIES)
 def test_slopes_of_a_plane(cuts):
-    """They are the squares of its slopes, and 0 for other features, whatever they vary by. Failed with distances not squared."""
+    """They are the squares of its slopes, and 0 for other features, whatever they vary by. Failed with distances not squared, and with noise not subtracted."""
     rng = np.random.default_rng(0)
     X = rng.random((400, 4))
     X[:, 3] *= 0.02  # nodes are flat along it
@@ -96,7 +96,7 @@ def test_slopes_of_a_plane(cuts):
 
 
 def test_slopes_of_noise_are_small():
-    """The excess is what noise does not explain, 0 in the mean. Failed with the noise not subtracted: 0.02 to 0.03 of a plane's."""
+    """The excess is what noise does not explain, 0 in the mean. Failed with the noise not subtracted: 1.8 to 3.1."""
     rng = np.random.default_rng(2)
     X = rng.random((500, 3))
     noise, plane = rng.normal(size=500), 2 * X[:, 0]
@@ -104,7 +104,7 @@ def test_slopes_of_noise_are_small():
     for name, y in (("noise", noise), ("both", noise + 3 * plane)):
         slopes[name] = slopes_of(make(n_estimators=30).fit(X, y)) * np.abs(y).max() ** 2
     np.testing.assert_allclose(slopes["both"], [36.0, 0.0, 0.0], atol=6.0)
-    assert slopes["noise"].max() < 3.0
+    assert slopes["noise"].max() < 0.5 and slopes["both"][1:].max() < 1.0
 
 
 @pytest.mark.parametrize("cuts", laws.FAMILIES)
@@ -163,7 +163,7 @@ def make_friedman(n: int, d: int, seed: int = 0, noise: float = 0.5) -> tuple[np
 def test_importances(kind, values):
     """They sum to 1, follow what features do, whatever units these have, and are small for noise.
 
-    Failed with variances left out (units), and with slopes attributed to both features of a cut (noise).
+    Failed with variances left out, and with noise not subtracted.
     """
     X, y = make_friedman(600, 8)
     X = X * [1, 100, 1e-6, 1, 1, 1000, 1, 1]
