@@ -58,7 +58,7 @@ def test_rivers_checks_pass(forest, values):
 
 @pytest.mark.parametrize(
     ("dataset", "forest", "metric", "least"),
-    [  # measured with joint values and with means: 0.886 and 0.900, 0.864 and 0.874, 0.26 and 0.34, 26.3 and 23.1
+    [  # measured with joint values and with means: 0.905 and 0.900, 0.88 and 0.874, 0.30 and 0.34, 23.9 and 23.1
         (datasets.Phishing(), BSPForestClassifier, metrics.Accuracy(), {"joint": 0.87, "mean": 0.87}),
         (
             list(datasets.ImageSegments().take(800)),
@@ -66,7 +66,7 @@ def test_rivers_checks_pass(forest, values):
             metrics.Accuracy(),
             {"joint": 0.84, "mean": 0.84},
         ),
-        (datasets.TrumpApproval(), BSPForestRegressor, metrics.MAE(), {"joint": 0.3, "mean": 0.4}),
+        (datasets.TrumpApproval(), BSPForestRegressor, metrics.MAE(), {"joint": 0.33, "mean": 0.4}),
         (datasets.ChickWeights(), BSPForestRegressor, metrics.MAE(), {"joint": 30, "mean": 27}),
     ],
     ids=["Phishing", "ImageSegments", "TrumpApproval", "ChickWeights"],
@@ -297,7 +297,9 @@ def test_columns_of_all_kinds():
 )
 def test_copies_go_on_as_the_original_does(forest, settings):
     model = learn(forest(seed=3, **settings), rows[:150])
-    copies = [pickle.loads(pickle.dumps(model)), copy.deepcopy(model), learn(model.clone(), rows[:150])]
+    again = learn(model.clone(), rows[:150])
+    again._finish_work()  # as copying does
+    copies = [pickle.loads(pickle.dumps(model)), copy.deepcopy(model), again]
     for other in [model, *copies]:
         learn(other, rows[150:], LABELS[150:])
     for other in copies:
