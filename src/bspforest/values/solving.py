@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..engine.arrays import LABEL
 from ..engine.ensemble import TreeEnsemble
 from ..engine.forest import OnlineForest
 from .kernel_matrix import KernelMatrix, solve_in_steps
@@ -47,6 +46,10 @@ def solve_forest(
 ) -> Steps[Solution]:
     """Find the duals of the rows held, with these trees for them; if there is a plan, also how uncertain predictions are."""
     slots, y, w = collect_targets(forest)
+    # Read now: rows may come and go between two steps. Without a choice, residuals were found with labels that are forgotten.
+    residuals = np.full(y.shape, np.nan)
+    if values.choice is not None:
+        residuals[slots] = forest.trees.arrays.residuals[slots]
     n_seen = forest.n_seen
     choice, unit = _find_choice(values, trees, plan)
     matrix = KernelMatrix(trees, len(slots), choice.bandwidth)
@@ -63,7 +66,15 @@ def solve_forest(
     if plan is None:
         return Solution(matrix, duals, mean, choice, unit, values.step, None, None, None, None)
     revision = None if plan.revision is None else plan.revision._replace(ridge=choice.ridge)
-    residuals, stds, calibration = yield from _find_uncertainty(values, forest, matrix, slots, y, w, choice)
+    yield from _complete_residuals(values, matrix, slots, y, w, choice, residuals, [values.seed, n_seen])
+    stds, calibration = np.empty((len(y), 0)), values.calibration
+    if forest.trees.n_classes:
+        known = slots[np.isfinite(residuals[slots, 0])][-MOST_CALIBRATED:]
+        calibration = calibrate(y[known] - residuals[known], y[known], w[known], forest.trees.n_classes)
+    else:
+        found = yield from find_stds(matrix, residuals, w, choice.ridge)
+        stds = np.full(y.shape, np.nan)
+        stds[slots] = found[slots]
     return Solution(matrix, duals, mean, choice, unit, plan.step, revision, residuals, stds, calibration)
 
 
@@ -85,35 +96,22 @@ def _find_choice(values: JointValues, trees: TreeEnsemble, plan: Plan | None) ->
     return choice, unit
 
 
-def _find_uncertainty(
+def _complete_residuals(
     values: JointValues,
-    forest: OnlineForest,
     matrix: KernelMatrix,
     slots: np.ndarray,
     y: np.ndarray,
     w: np.ndarray,
     choice: Choice,
-) -> Steps[tuple[np.ndarray, np.ndarray, Calibration]]:
-    """Return honest residuals, holding rows out if too few are known, standard deviations and the calibration."""
-    residuals = np.full(y.shape, np.nan)
-    if values.choice is not None:  # else those that are known were found with labels that are forgotten
-        residuals[slots] = forest.trees.arrays.residuals[slots]
+    residuals: np.ndarray,
+    seed: list[int],
+) -> Steps[None]:
+    """Keep those honest residuals that are of the latest rows; if too few are known, find others by holding rows out."""
     latest = slots[len(slots) // 2 :] if values.in_order else slots
     n_known = np.isfinite(residuals[latest, 0]).sum()
     if n_known >= KNOWN_SHARE * len(slots) and n_known >= LEAST_DECIDING // 2:
         residuals[slots[: len(slots) - len(latest)]] = np.nan  # of a forest that knew less
     elif np.count_nonzero(w[slots]) >= 2:
         residuals[:] = np.nan
-        seed = [values.seed, forest.n_seen]
         rows, found = yield from find_residuals(matrix, slots, y, w, choice.ridge, latest=values.in_order, seed=seed)
         residuals[rows] = found
-    n_classes = forest.trees.n_classes
-    if not n_classes:
-        found = yield from find_stds(matrix, residuals, w, choice.ridge)
-        stds = np.full(y.shape, np.nan)
-        stds[slots] = found[slots]
-        return residuals, stds, values.calibration
-    known = slots[np.isfinite(residuals[slots, 0])][-MOST_CALIBRATED:]
-    codes = forest.trees.arrays.labels[known, LABEL].astype(np.intp)
-    calibration = calibrate(y[known] - residuals[known], codes, w[known], n_classes)
-    return residuals, np.empty((len(y), 0)), calibration

@@ -41,6 +41,9 @@ MOST_COLUMNS = 8
 # satimage 0.906 instead of 0.911. In a stream, one: Electricity 0.912. Three: 0.901.)
 ALLOWED, ALLOWED_IN_STREAM = 3.0, 1.0
 
+# Ridges are divided by the largest weight, or by this if it is smaller.
+LEAST_HEAVIEST = 1e-290
+
 # Tolerance of solutions that are only compared, relative to others.
 ROUGH = 3.0
 
@@ -116,7 +119,7 @@ class HeldOut:
         n_columns = y.shape[1]
         # Squares of large labels and products of large weights would overflow, those of small ones vanish.
         self.scale = float(np.abs(y[slots]).max(initial=0.0)) or 1.0
-        self._heaviest = float(w[slots].max())
+        self._heaviest = max(float(w[slots].max()), LEAST_HEAVIEST)
         y, w = y / self.scale, w / self._heaviest
         self.rows = np.concatenate(folds)
         self.weights = w[self.rows] / w[self.rows].mean()

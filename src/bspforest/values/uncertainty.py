@@ -59,14 +59,14 @@ def expand(scores: np.ndarray, n_classes: int) -> np.ndarray:
     return np.concatenate([1.0 - scores, scores], axis=1) if n_classes == 2 else scores
 
 
-def calibrate(scores: np.ndarray, codes: np.ndarray, w: np.ndarray, n_classes: int) -> Calibration:
-    """Return the calibration with the least log loss for honest scores of rows, given the indices of their classes.
+def calibrate(scores: np.ndarray, y: np.ndarray, w: np.ndarray, n_classes: int) -> Calibration:
+    """Return the calibration with the least log loss for honest scores of rows, given their label columns.
 
     Few rows tell little of temperatures far from 1, so there is a penalty on their logarithm, worth two rows.
     """
     if n_classes < 2 or not w.sum() > 0:
         return Calibration()
-    scores = expand(scores, n_classes)
+    scores, codes = expand(scores, n_classes), expand(y, n_classes).argmax(axis=1)
     rows, total = np.arange(len(scores)), w.sum()
     best, found = np.inf, Calibration()
     for least in LEAST_SCORES:
