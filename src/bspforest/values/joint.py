@@ -233,12 +233,12 @@ class JointValues(Values):
         forest.trees.call(
             learn_duals,
             forest.trees.arrays,
-            slots,
-            find_targets(forest, slots),
-            self.mean,
-            self.choice.bandwidth,
-            self.choice.ridge,
-            self.step,
+            np.array(slots, np.int32),  # one type each, so that the kernel is compiled once
+            np.array(find_targets(forest, slots), np.float64, order="C"),
+            np.array(self.mean, np.float64),
+            float(self.choice.bandwidth),
+            float(self.choice.ridge),
+            float(self.step),
             np.empty((1, forest.config.n_features)),
             np.empty(k),
             np.empty(k),
