@@ -21,6 +21,7 @@ import numpy as np
 from sklearn.datasets import load_iris, make_friedman1, make_moons
 
 from bspforest import BSPForestClassifier, BSPForestRegressor
+from bspforest.datasets import make_oblique_sine
 from bspforest.plotting import (
     CutDisplay,
     GrowthDisplay,
@@ -124,6 +125,30 @@ def surface_regression():
     return SurfaceDisplay.from_estimator(forest, dims=(0, 1), values={2: 0.5, 3: 0.9, 4: 0.5}).plot().figure_
 
 
+def joint_values():
+    """Draw the surfaces of the same number of trees with means in leaves and with joint values."""
+    X, y, _ = make_oblique_sine(300, random_state=0)
+    figure, axes = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
+    for ax, values in zip(axes, ("mean", "joint"), strict=True):
+        forest = BSPForestRegressor(random_state=0, values=values).fit(X, y)
+        SurfaceDisplay.from_estimator(forest).plot(ax, uncertainty=False, legend=values == "joint")
+        ax.set_title(f'values="{values}"')
+    return figure
+
+
+def metric():
+    """Draw a tree with equal weights of features, and one with learned weights, where labels depend on one feature."""
+    rng = np.random.default_rng(0)
+    X = rng.random((120, 2))
+    y = np.sin(2 * np.pi * X[:, 0]) + rng.normal(scale=0.05, size=120)
+    figure, axes = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained")
+    for ax, choice in zip(axes, (None, "learned"), strict=True):
+        forest = BSPForestRegressor(50, metric=choice, random_state=0).fit(X, y)
+        PartitionDisplay.from_estimator(forest).plot(ax, legend=choice is not None)
+        ax.set_title(f"metric={choice!r}: weights {', '.join(f'{weight:.2g}' for weight in forest.feature_weights_)}")
+    return figure
+
+
 def prices():
     """Draw maps of house prices in England and Wales: one tree, a forest, and the forest after learning more sales."""
     with np.load(Path(os.environ["BSPFOREST_DATA"]) / PRICES, allow_pickle=False) as data:
@@ -156,7 +181,7 @@ def prices():
 
 FIGURES: tuple[Callable, ...] = (
     process_square, process_cube, process_times, cut, slice_of_square, partition, partition_section, growth, surface_classes,
-    surface_iris, surface_regression, prices,
+    surface_iris, surface_regression, joint_values, metric, prices,
 )  # fmt: skip
 
 

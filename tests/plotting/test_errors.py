@@ -60,6 +60,12 @@ INVALID = {
     "hulls": (lambda: PartitionDisplay.from_estimator(fitted()).plot(hulls="all"), ValueError, "'nested', 'leaves' or None"),
     "grid": (lambda: SurfaceDisplay.from_estimator(fitted(), grid_resolution=1), ValueError, "at least 2, got 1"),
     "reach": (lambda: SurfaceDisplay.from_estimator(fitted(), reach=0), ValueError, "reach must be positive"),
+    "unknown reach": (lambda: SurfaceDisplay.from_estimator(fitted(), reach="far"), ValueError, 'positive, "auto" or None, got'),
+    "two outputs": (
+        lambda: SurfaceDisplay.from_estimator(BSPForestRegressor(2).fit(np.eye(4)[:, :2], np.eye(4)[:, :2])),
+        ValueError,
+        r"this forest has 2: fit one on y\[:, k\]",
+    ),
     "too few axes": (
         lambda: SurfaceDisplay.from_estimator(fitted()).plot(plt.subplot()),
         ValueError,

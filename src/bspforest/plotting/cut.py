@@ -28,21 +28,25 @@ class CutDisplay:
     """A block in three dimensions and how its cut is drawn, in four steps.
 
     (a) The block. (b) Two dimensions are chosen, with probability proportional to the perimeter of the projection of the
-    block on them. (c) In this projection, a direction θ is drawn with density |l(θ)|, where l(θ) is the projection on a
+    block on them. (c) In this projection, a direction θ is drawn with a density proportional to the length of l(θ), where l(θ) is the projection on a
     line in direction θ, and a position u uniformly on l(θ). (d) The cut is the plane through u that is orthogonal to l(θ)
     and parallel to the third dimension.
 
     Create it with `from_block`.
 
-    Attributes
+    Parameters
     ----------
     block : Block
+        A block with a cut.
     projection : ndarray of shape (n, 2)
         The projection of the block on the two dimensions of the cut.
     line : ndarray of shape (2, 2)
         The ends of l(θ) in (c), drawn next to the projection.
     position : ndarray of shape (2,)
         The point u in (c).
+
+    Attributes
+    ----------
     axes_, figure_ : matplotlib axes and figure
 
     Examples

@@ -12,7 +12,9 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import validate_data
 
 from .labels import Palette
-from .sections import Plane, Section, check_forest, find_limits, get_feature_names, make_section
+from .numerals import find_kinds
+from .ranges import find_limits
+from .sections import Plane, Section, check_forest, get_feature_names, make_section
 from .style import (
     HIGHLIGHT,
     collect_edges,
@@ -112,9 +114,17 @@ class GrowthDisplay:
 
     Create it with `from_stream`.
 
-    Attributes
+    Parameters
     ----------
     frames : list of Frame
+        The tree after each row that is shown.
+    palette : Palette
+        Colours of labels.
+    names : sequence of str
+        Names of the two features.
+
+    Attributes
+    ----------
     figure_, axes_ : matplotlib figure and axes
         Of the latest call of a plotting method.
 
@@ -258,7 +268,17 @@ class GrowthDisplay:
         return self
 
     def animate(self, *, fps: int = 2) -> Any:
-        """Return a matplotlib animation of all frames, to show in a notebook or to save as a video."""
+        """Return a matplotlib animation of all frames, to show in a notebook or to save as a video.
+
+        Parameters
+        ----------
+        fps : int, default=2
+            Frames per second.
+
+        Returns
+        -------
+        matplotlib.animation.FuncAnimation
+        """
         mpl = need_matplotlib("GrowthDisplay")
         self.figure_, self.axes_ = self._make_axes(mpl.pyplot)
 
@@ -273,7 +293,20 @@ class GrowthDisplay:
         )
 
     def save(self, path: str | Path, *, fps: int = 2, dpi: float = 80) -> Path:
-        """Save all frames as an animated ``.gif``, ``.webp``, ``.png`` or ``.apng``, and return the path."""
+        """Save all frames as an animated ``.gif``, ``.webp``, ``.png`` or ``.apng``, and return the path.
+
+        Parameters
+        ----------
+        path : path-like
+        fps : int, default=2
+            Frames per second.
+        dpi : float, default=80
+            Dots per inch.
+
+        Returns
+        -------
+        Path
+        """
         mpl = need_matplotlib("GrowthDisplay")
         path = Path(path)
         if path.suffix.lower() not in SUFFIXES:
@@ -317,7 +350,7 @@ class GrowthDisplay:
         draw_points(ax, section.points[old], colours[old])
         star = {"marker": "*", "s": 220, "edgecolors": HIGHLIGHT, "linewidths": 1.4, "zorder": 5}
         draw_points(ax, section.points[new], colours[new], **star)
-        set_limits(ax, section.limits, self.names)
+        set_limits(ax, section.limits, self.names, find_kinds(self.frames[-1].section.points))
 
 
 def place_nodes(tree: Any) -> np.ndarray:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 
 from .labels import Palette
-from .sections import Plane, Section, check_forest, choose_plane, find_limits, get_feature_names, make_section
+from .numerals import NUMBER
+from .ranges import find_limits
+from .sections import Section, check_forest, choose_plane, get_feature_names, make_section
 from .style import collect_edges, draw_cells, draw_lines, draw_points, fade, make_axes, set_limits, text_colour
 
 TREE_NAMES = {"pairs": "BSP tree", "axes": "Mondrian tree", "isotropic": "isotropic BSP tree"}
@@ -30,12 +33,23 @@ class PartitionDisplay:
 
     Create it with `from_estimator`.
 
-    Attributes
+    Parameters
     ----------
     section : Section
         The geometry, with one entry per node of the tree.
     labels : ndarray
         Labels of the rows drawn; empty in a section.
+    palette : Palette
+        Colours of labels.
+    names : sequence of str
+        Names of the two features.
+    title : str, default=""
+        Title of the axes.
+    kinds : tuple of str
+        What the values of the two features are, for their ticks.
+
+    Attributes
+    ----------
     ax_, figure_ : matplotlib axes and figure
     cells_, lines_, hulls_, cuts_, points_ : matplotlib collections
         What was drawn; None for what was not.
@@ -55,13 +69,20 @@ class PartitionDisplay:
     """
 
     def __init__(
-        self, section: Section, labels: np.ndarray, palette: Palette, names: Sequence[str], title: str = ""
+        self,
+        section: Section,
+        labels: np.ndarray,
+        palette: Palette,
+        names: Sequence[str],
+        title: str = "",
+        kinds: tuple[str, ...] = (NUMBER, NUMBER),
     ) -> None:
         self.section = section
         self.labels = labels
         self.palette = palette
         self.names = names
         self.title = title
+        self.kinds = kinds
 
     @classmethod
     def from_estimator(
@@ -99,7 +120,8 @@ class PartitionDisplay:
         names, X = get_feature_names(forest), held.X
         view = forest.trees_[tree]
         if view.uses_ranks:  # in which cuts are straight
-            X, plane = view.place(X), Plane(plane.dims, view.place(plane.row[None])[0])
+            kinds = (NUMBER,) * len(names)
+            X, plane = view.place(X), replace(plane, row=view.place(plane.row[None])[0], kinds=kinds)
             names = [f"rank of {name}" for name in names]
         section = make_section(forest, tree, plane, X, find_limits(plane.project(X), extent))
         title = f"{TREE_NAMES[forest.cuts]}, {section.tree.n_leaves} leaves"
@@ -107,7 +129,8 @@ class PartitionDisplay:
             title = f"{title}, {len(section.leaf_nodes)} in the section\n{plane.describe(names)}"
         labels = held.y[:0] if plane.is_section else held.y
         palette = Palette.from_labels(forest, held.y)
-        return cls(section, labels, palette, [names[k] for k in plane.dims], title)
+        i, j = plane.dims
+        return cls(section, labels, palette, [names[i], names[j]], title, (plane.kinds[i], plane.kinds[j]))
 
     def plot(self, ax: Any = None, *, hulls: str | None = "nested", points: bool = True, legend: bool = True) -> Self:
         """Draw the partition.
@@ -149,7 +172,7 @@ class PartitionDisplay:
             self.points_ = draw_points(self.ax_, section.points, self.palette.colour_labels(self.labels))
         if legend:
             self.palette.add_legend(self.ax_)
-        set_limits(self.ax_, section.limits, self.names)
+        set_limits(self.ax_, section.limits, self.names, self.kinds)
         self.ax_.set_title(self.title)
         return self
 

@@ -48,10 +48,13 @@ class ProcessDisplay:
 
     Create it with `from_partition`.
 
-    Attributes
+    Parameters
     ----------
     block : Block
         The partition, from `bspforest.reference.draw_partition`.
+
+    Attributes
+    ----------
     ax_, figure_ : matplotlib axes and figure
     axes_ : list of matplotlib axes
         The axes of `plot_times`.

@@ -12,7 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..engine.tree_view import TreeView
 from ..estimators.base import BSPForest
+from .numerals import NUMBER, find_kinds, format_value
 from .polygons import clip_line, clip_polygon, find_hull, make_rectangle
+from .style import TITLE_WIDTH
+
+# At most this many fixed values are named in a title.
+MAX_DESCRIBED = 3
 
 
 def check_forest(forest: Any, *, fitted: bool = True) -> BSPForest:
@@ -34,7 +39,9 @@ def check_forest(forest: Any, *, fitted: bool = True) -> BSPForest:
 
 
 def get_feature_names(forest: BSPForest) -> list[str]:
-    """Return the names of the features; those seen in fit, or "feature 0" and so on."""
+    """Return the names of the features: those seen in fit, encoded if there was anything to encode, or "feature 0" and so on."""
+    if forest._encoder is not None:
+        return forest.encoded_feature_names_
     given = getattr(forest, "feature_names_in_", None)
     return [f"feature {k}" for k in range(forest.n_features_in_)] if given is None else [str(name) for name in given]
 
@@ -61,10 +68,16 @@ class Plane:
         The features shown.
     row : ndarray of shape (n_features,)
         A point of the plane: the values of the other features are those they are fixed at.
+    given : tuple of int
+        The features whose values the user has given.
+    kinds : tuple of str
+        The kinds of numbers that all features have: see `find_kinds`.
     """
 
     dims: tuple[int, int]
     row: np.ndarray
+    given: tuple[int, ...] = ()
+    kinds: tuple[str, ...] = ()
 
     @property
     def is_section(self) -> bool:
@@ -76,17 +89,32 @@ class Plane:
         return X[:, list(self.dims)]
 
     def describe(self, names: list[str]) -> str:
-        """Describe the fixed values, e.g. ``at age = 3, size = 1.5``, in lines short enough for a title."""
-        fixed = [
-            f"{names[k]} = {value:.3g}".replace(" ", "\u00a0") for k, value in enumerate(self.row) if k not in self.dims
-        ]
-        more = f" and {len(fixed) - 3} more" if len(fixed) > 3 else ""
-        return textwrap.fill("at " + ", ".join(fixed[:3]) + more, 46)
+        """Describe the fixed values, those given by the user first."""
+        order = [*self.given, *(k for k in range(len(self.row)) if k not in self.given)]
+        return describe_fixed(
+            [f"{names[k]} = {format_value(self.row[k], self.kinds[k])}" for k in order if k not in self.dims]
+        )
+
+
+def describe_fixed(values: list[str]) -> str:
+    """Return a description such as ``at age = 3, size = 1.5``, in lines short enough for a title.
+
+    Spaces around equals signs do not break.
+    """
+    shown = [value.replace(" ", "\u00a0") for value in values[:MAX_DESCRIBED]]
+    more = f" and {len(values) - len(shown)} more" if len(values) > len(shown) else ""
+    return textwrap.fill("at " + ", ".join(shown) + more, TITLE_WIDTH)
+
+
+def find_medians(X: np.ndarray) -> np.ndarray:
+    """Return the median of each column, that of whole numbers rounded down to one."""
+    medians = np.median(X, axis=0)
+    return np.where([kind == NUMBER for kind in find_kinds(X)], medians, np.floor(medians))
 
 
 def choose_plane(forest: BSPForest, X: np.ndarray, dims: Any, values: Any) -> Plane:
     """Return the plane of the features ``dims``, the others fixed at ``values`` or at their medians in ``X``."""
-    d = forest.n_features_in_
+    d = len(get_feature_names(forest))
     if dims is None:
         if d != 2:
             advice = (
@@ -101,7 +129,7 @@ def choose_plane(forest: BSPForest, X: np.ndarray, dims: Any, values: Any) -> Pl
     i, j = (find_feature(forest, key) for key in dims)
     if i == j:
         raise ValueError(f"dims must be two different features, got {dims!r}")
-    row = np.median(X, axis=0)
+    row, kinds, given = find_medians(X), find_kinds(X), []
     for key, value in dict(values or {}).items():
         k = find_feature(forest, key)
         name = get_feature_names(forest)[k]
@@ -110,19 +138,8 @@ def choose_plane(forest: BSPForest, X: np.ndarray, dims: Any, values: Any) -> Pl
         if not np.isfinite(value):
             raise ValueError(f"values: {name!r} must be a finite number, got {value!r}")
         row[k] = value
-    return Plane((i, j), row)
-
-
-def find_limits(points: np.ndarray, extent: Any, margin: float = 0.05) -> np.ndarray:
-    """Return the lower left and upper right corner of the axes: from ``extent``, or around the points with a margin."""
-    if extent is not None:
-        ends = np.array(extent, dtype=float)
-        if ends.shape != (4,) or not np.isfinite(ends).all() or np.any(ends[[0, 2]] >= ends[[1, 3]]):
-            raise ValueError(f"extent must be (left, right, bottom, top), finite and increasing, got {extent!r}")
-        return np.stack([ends[[0, 2]], ends[[1, 3]]])
-    low, high = points.min(axis=0), points.max(axis=0)
-    size = np.where(high > low, high - low, 1.0)
-    return np.stack([low - margin * size, high + margin * size])
+        given.append(k)
+    return Plane((i, j), row, tuple(given), kinds)
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,19 @@ class SliceDisplay:
 
     Create it with `from_partition`.
 
-    Attributes
+    Parameters
     ----------
     block : Block
         The partition.
     start, end : ndarray of shape (2,)
+        The ends of the line.
     points : ndarray of shape (n, 2)
         Intersections of the line with the cuts, from start to end.
+    budget : float or None
+        The budget of the partition, for the title.
+
+    Attributes
+    ----------
     ax_, figure_ : matplotlib axes and figure
     points_ : matplotlib collection
 

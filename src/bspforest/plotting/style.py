@@ -5,15 +5,19 @@ Lines and text take their colours from the matplotlib style in use, so figures w
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from .numerals import NUMBER
+
 # The Okabe-Ito palette, which is safe for colour-blind readers. Vermilion is reserved for highlighting.
 CLASS_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#F0E442")
 HIGHLIGHT = "#D55E00"
 MEAN_COLORMAP, STD_COLORMAP = "viridis", "magma"
+TITLE_WIDTH = 46  # characters above a plot of the usual width
 
 
 def need_matplotlib(needed_by: str = "bspforest.plotting") -> Any:
@@ -38,6 +42,20 @@ def need_art3d() -> Any:
     from mpl_toolkits.mplot3d import art3d
 
     return art3d
+
+
+def need_ticks() -> Any:
+    """Return the module ``ticks``, which imports matplotlib."""
+    need_matplotlib()
+    from . import ticks
+
+    return ticks
+
+
+def add_colour_bar(image: Any, ax: Any, label: str, *, kind: str = NUMBER, extend: str = "neither") -> Any:
+    """Add a colour bar to the right of the axes. ``extend`` tells at which ends values lie beyond the colours."""
+    formatter = need_ticks().NumberFormatter(kind)
+    return ax.figure.colorbar(image, ax=ax, label=label, format=formatter, extend=extend)
 
 
 def make_axes(display: str, ax: Any, n: int = 1, *, size: tuple[float, float] = (5.0, 5.0), hint: str = "") -> tuple:
@@ -115,10 +133,17 @@ def add_class_legend(ax: Any, names: Sequence[Any]) -> None:
     )  # fmt: skip
 
 
-def set_limits(ax: Any, limits: np.ndarray, names: Sequence[str]) -> None:
+def set_limits(ax: Any, limits: np.ndarray, names: Sequence[str], kinds: tuple[str, ...] = (NUMBER, NUMBER)) -> None:
     """Set the limits of the axes, given as the lower left and the upper right corner, and the axis labels."""
     (left, bottom), (right, top) = limits
     ax.set(xlim=(left, right), ylim=(bottom, top), xlabel=names[0], ylabel=names[1])
+    need_ticks().set_ticks(ax, kinds)
+
+
+def wrap_title(ax: Any, title: str, n: int = 1) -> str:
+    """Return the title in lines that fit above ``n`` plots as wide as these axes."""
+    points = ax.get_window_extent().width / ax.figure.dpi * 72
+    return textwrap.fill(title.replace("\n", " "), n * int(np.clip(points / 6, 12, TITLE_WIDTH)))  # 6 points a letter
 
 
 def collect_edges(polygons: list[np.ndarray]) -> list[np.ndarray]:
