@@ -10,6 +10,7 @@ import pytest
 from sklearn.datasets import make_friedman1
 
 from bspforest import BSPForestClassifier, BSPForestRegressor
+from bspforest.engine.ensemble import TreeEnsemble
 
 X, y = make_friedman1(1200, n_features=5, random_state=0)
 labels = np.array(["low", "mid", "high"])[np.digitize(y, [12, 16])]
@@ -33,6 +34,20 @@ def test_uncertainty(values):
     assert (np.diff(q, axis=1) >= 0).all()
     assert 0.85 < np.mean((q[:, 0] <= y[1000:]) & (y[1000:] <= q[:, 2])) <= 1
     assert np.isin(q, y[:1000]).all() == (values == "mean"), "quantiles are labels"
+
+
+@pytest.mark.parametrize("values", ["joint", "mean"])
+def test_everything_is_predicted_in_one_walk(values, monkeypatch):
+    """Means, standard deviations and quantiles together are those asked for one by one. Failed with a walk for each."""
+    forest = regressor(values=values).fit(X[:1000], y[:1000])
+    expected = *forest.predict(X, return_std=True), forest.predict_quantiles(X, [0.1, 0.9])
+    walks = []
+    read_rows = TreeEnsemble.read_rows
+    monkeypatch.setattr(TreeEnsemble, "read_rows", lambda *args: walks.append(1) or read_rows(*args))
+    for given, found in zip(expected, forest._predict_labels(X, True, np.array([0.1, 0.9])), strict=True):
+        np.testing.assert_array_equal(found, given)
+    assert len(walks) == 1
+    assert forest._predict_labels(X, False, None)[1:] == (None, None)
 
 
 def test_std_and_quantiles_of_joint_values_by_hand():

@@ -11,13 +11,11 @@ import numpy as np
 
 from ..engine.arrays import LABEL
 from ..engine.forest import OnlineForest
-from ..engine.kernels.predict import N_TREES, REFERENCE, SUM_MEAN, SUM_MEAN_SQUARED, SUM_VARIANCE
+from ..engine.kernels.predict import N_SUMS, N_TREES, REFERENCE, SUM_MEAN, SUM_MEAN_SQUARED, SUM_VARIANCE
+from .leaf_quantiles import find_leaf_quantiles, split_rows
 
 # Labels between these have squares that neither overflow nor vanish.
 TAME = (1e-140, 1e140)
-
-# Rows whose leaves are listed together for quantiles.
-QUANTILE_BLOCK = 1024
 
 
 def mean_of_held(forest: OnlineForest) -> float:
@@ -117,18 +115,24 @@ def quantiles_of_held(forest: OnlineForest, q: np.ndarray) -> np.ndarray:
     return weighted_quantiles(labels[:, 0], labels[:, 1], q) if labels[:, 1].any() else np.full(len(q), math.nan)
 
 
-def quantiles(forest: OnlineForest, X: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """Return quantiles of the labels in the leaves of each row, each tree with a weight of 1."""
-    out = np.empty((len(X), len(q)))
-    labels = forest.trees.arrays.labels[:, 0]
-    silent = []
-    for start in range(0, len(X), QUANTILE_BLOCK):
-        points = forest.trees.leaf_points(forest.trees.find_leaves(X[start : start + QUANTILE_BLOCK]))
-        for row, (slots, weights) in enumerate(points, start):
-            if weights.any():
-                out[row] = weighted_quantiles(labels[slots], weights, q)
-            else:
-                silent.append(row)
-    if silent:
-        out[silent] = quantiles_of_held(forest, q)
-    return out
+def predict_labels(
+    forest: OnlineForest, X: np.ndarray, *, return_std: bool, q: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+    """Return the mean label of each row, and, if asked, the standard deviation of the label and its quantiles at ``q``.
+
+    Each tree has a weight of 1, and spreads it over the labels in its leaf. With quantiles, sums are read from the leaves found for
+    these: walking down the trees takes longer than the rest.
+    """
+    if q is None:
+        quantiles = None
+        sums = forest.trees.sum_leaves(X)
+    else:
+        quantiles, sums = np.empty((len(X), len(q))), np.zeros((len(X), N_SUMS))
+        for block in split_rows(forest, len(X)):
+            leaves = forest.trees.find_leaves(X[block])
+            forest.trees.sum_found_leaves(leaves, sums[block])
+            find_leaf_quantiles(forest, leaves, q, quantiles[block])
+        silent = np.isnan(quantiles).any(axis=1)
+        if silent.any():
+            quantiles[silent] = quantiles_of_held(forest, q)
+    return means(forest, sums), stds(forest, X, sums) if return_std else None, quantiles

@@ -163,9 +163,16 @@ def allocate_cut(tree):
 
 @always_inline
 def free_cut(tree, v):
-    """Put a cut record on the list of free ones, and its box, if it has one, on that of free boxes."""
+    """Put a cut record on the list of free ones, and its box, if it has one, on that of free boxes.
+
+    What it tells of rows, which may be forgotten, is wiped.
+    """
     node = tree.cuts[v]
+    node.low_i = node.high_i = node.low_j = node.high_j = 0.0
     if node.box >= 0:
+        for c in range(tree.boxes.shape[1]):
+            for k in range(tree.boxes.shape[2]):
+                tree.boxes[node.box, c, k] = 0.0
         set_next_box(tree.boxes, node.box, np.int64(tree.state[0].free_box))
         tree.state[0].free_box = node.box
     node.box = -1
@@ -231,7 +238,9 @@ def allocate_leaf(tree):
 
 @always_inline
 def free_leaf(tree, k):
-    """Put a leaf on the list of free ones."""
+    """Put a leaf on the list of free ones, without its statistics, which tell of rows that may be forgotten."""
+    for c in range(tree.values.shape[1]):
+        tree.values[k, c] = 0.0
     tree.leaves[k].last = tree.state[0].free_leaf
     tree.state[0].free_leaf = k
 

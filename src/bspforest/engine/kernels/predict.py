@@ -12,6 +12,7 @@ from .traverse import find_leaf_per_tree, find_leaves
 # Columns of the sums of `add_leaf` in regression. Means are relative to REFERENCE, the mean of the first tree, so that their
 # squares do not cancel.
 SUM_MEAN, SUM_VARIANCE, SUM_MEAN_SQUARED, N_TREES, REFERENCE = range(5)
+N_SUMS = 5
 
 
 @always_inline
@@ -68,6 +69,14 @@ def sum_leaves(forest, X, start, end, hard, out, rows, found, walks):
             values = forest.values[m]
             for s in range(n):
                 add_leaf(forest.n_classes, values[found[s]], hard, out[block + s])
+
+
+@entry_point(lambda: (example_forest(), np.empty((1, 1), np.int64), 0, 0, np.empty((1, 1))))
+def sum_found_leaves(forest, leaves, start, end, out):
+    """Do what `sum_leaves` does in regression, for rows whose leaves ``leaves[row, tree]`` are known."""
+    for s in range(start, end):
+        for m in range(leaves.shape[1]):
+            add_leaf(0, forest.values[m, leaves[s, m]], 0, out[s])
 
 
 @entry_point(lambda: (example_forest(), example_rows(), 0, 0, np.empty((1, 1), np.int64), *example_read_scratch()))
