@@ -8,6 +8,8 @@ import laws
 import numpy as np
 from invariants import check
 
+from bspforest.values.leaf_quantiles import find_leaf_quantiles
+
 
 def run(cuts: str, redraw: bool, n_classes: int) -> np.ndarray:
     """Return all that a forest predicts after the stream."""
@@ -25,7 +27,9 @@ def run(cuts: str, redraw: bool, n_classes: int) -> np.ndarray:
     sums = forest.trees.sum_leaves(X), forest.trees.sum_leaves(X[:1]), forest.trees.sum_leaves(X, hard=True)
     leaves = forest.trees.find_leaves(X)
     points = [part for row in forest.trees.leaf_points(leaves[:5]) for part in row]
-    return np.concatenate([np.ravel(part) for part in (*sums, leaves, *points)])
+    quantiles = np.empty((len(X), 3))
+    find_leaf_quantiles(forest, leaves, np.array([0.0, 0.4, 1.0]), quantiles)
+    return np.concatenate([np.ravel(part) for part in (*sums, leaves, *points, quantiles)])
 
 
 if __name__ == "__main__":

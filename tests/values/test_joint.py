@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bspforest import BSPForestClassifier, BSPForestRegressor
-from bspforest.values import joint
+from bspforest.values import joint, node_sums
 
 THETA, RIDGE = 7.0, 0.2
 
@@ -275,7 +275,7 @@ def test_step_of_one_row(kind, weights, monkeypatch):
 
 def test_step_of_one_row_in_deep_trees(monkeypatch):
     """Only the upper part of a path is noted on the way down. Failed with the sums below it left as they were."""
-    monkeypatch.setattr(joint, "NOTED_DEPTH", 3)
+    monkeypatch.setattr(node_sums, "NOTED_DEPTH", 3)
     test_step_of_one_row("regression", [2.0, 0.0, 0.7], monkeypatch)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .arrays import AXES, ISOTROPIC, PAIRS
+from .coordinates import Coordinates
 
 FAMILIES = {"pairs": PAIRS, "axes": AXES, "isotropic": ISOTROPIC}
 
@@ -145,6 +146,15 @@ class ForestConfig:
     def is_scaled_by_rows(self) -> bool:
         """Whether the scaling is found from the rows held."""
         return isinstance(self.scaling, str)
+
+    def make_coordinates(self) -> Coordinates:
+        """Return the coordinates to begin with, before any row is seen."""
+        if isinstance(self.scaling, tuple):
+            return Coordinates.from_range(*self.scaling)
+        if self.scaling is None:
+            return Coordinates.unscaled(self.n_features)
+        zeros = np.zeros(self.n_features)
+        return Coordinates.from_range(zeros, zeros)
 
     @property
     def scaling_kind(self) -> str:

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from . import arrays as layout
-from .arrays import ForestArrays, Scratch
+from .arrays import LABEL, LABEL_WEIGHT, ForestArrays, Scratch
 from .coordinates import Coordinates
 from .kernels.build import build_trees
 from .kernels.forget import forget_rows
 from .kernels.jit import resolve
 from .kernels.learn import learn_rows
-from .kernels.predict import find_all_leaves, list_points, number_nodes, sum_leaves
+from .kernels.predict import N_SUMS, find_all_leaves, list_points, number_nodes, sum_found_leaves, sum_leaves
 from .kernels.wipe import wipe_trees
 from .parallel import WORTH_THREADS, run_parts
 from .progress import SILENT, Progress
@@ -72,11 +72,14 @@ class TreeEnsemble:
     ----------
     coordinates : Coordinates
         The map from features to the coordinates of cuts; its shift and scale are in the arrays.
+    groups : ndarray of shape (n_features,) or None
+        Features with the same number share a weight.
     """
 
     def __init__(self, arrays: ForestArrays) -> None:
         self.arrays = arrays
         self.coordinates = Coordinates.unscaled(arrays.rows.shape[1])
+        self.groups: np.ndarray | None = None
         self.n_threads = 1
         self._scratch: list[Scratch] = []
         self._resolved: dict[str, Callable] = {}
@@ -151,6 +154,34 @@ class TreeEnsemble:
             n_rows = max(n_rows, min(len(scratch.rows), 1024))
             scratch = self._scratch[k] = layout.make_scratch(n_rows, self.n_features, self.arrays.cuts.shape[1])
         return scratch
+
+    def store(self, places: slice | np.ndarray, X: np.ndarray, y: Any, w: Any) -> None:
+        """Write rows, as given, with labels and weights into slots that no tree holds. Nothing is known of them yet."""
+        arrays = self.arrays
+        if self.coordinates.uses_ranks:
+            arrays.given[places] = X
+            X = self.place(np.atleast_2d(X))
+        arrays.rows[places] = X
+        if arrays.labels.shape[1] == 2:
+            arrays.labels[places, LABEL] = y
+        else:
+            arrays.labels[places, LABEL] = np.atleast_2d(y)[:, 0]
+            arrays.labels[places, LABEL_WEIGHT + 1 :] = np.atleast_2d(y)[:, 1:]
+        arrays.labels[places, LABEL_WEIGHT] = w
+        if arrays.duals.shape[1]:
+            arrays.duals[places] = 0.0
+            arrays.residuals[places] = np.nan
+            arrays.stds[places] = np.nan
+
+    def store_given(self, slots: np.ndarray, given: np.ndarray) -> None:
+        """Write rows, as given, into slots that no tree holds; labels stay as they are."""
+        if self.coordinates.uses_ranks:
+            self.arrays.given[slots] = given
+        self.arrays.rows[slots] = self.coordinates.place(given)
+
+    def clear_duals(self) -> None:
+        """Set the duals of all rows to 0."""
+        self.arrays.duals[:] = 0.0
 
     # ------------------------------------------------------------------------------------------------------------------
     # Running kernels
@@ -333,20 +364,23 @@ class TreeEnsemble:
                     raise
             n //= 2
 
-    def _allocate_like(self, streams: np.ndarray, n_classes: int, n_outputs: int, n_columns: int) -> TreeEnsemble:
-        """Return empty trees of the same family, in the same coordinates, with these random streams and other labels."""
+    def _allocate_like(
+        self, streams: np.ndarray, n_classes: int, n_outputs: int, n_columns: int, n_features: int | None = None
+    ) -> TreeEnsemble:
+        """Return empty trees of the same family, with these random streams, other labels, and perhaps other features."""
         own = self.arrays
         arrays = layout.allocate(
             family=own.family,
             min_split=own.min_split,
             redraw=bool(own.redraw),
             n_classes=n_classes,
-            n_features=self.n_features,
+            n_features=n_features or self.n_features,
             streams=streams,
             n_outputs=n_outputs,
             n_columns=n_columns,
         )
         other = TreeEnsemble(arrays)
+        other.groups = self.groups
         other.n_threads = self.n_threads
         return other
 
@@ -369,6 +403,11 @@ class TreeEnsemble:
         }
         self.arrays = self.arrays._replace(**copies)
 
+    def take_over(self, other: TreeEnsemble, *, kept: tuple[str, ...] = ()) -> None:
+        """Replace these trees by others that hold the same rows in the same slots; arrays named in ``kept`` stay."""
+        own: dict[str, Any] = {name: getattr(self.arrays, name) for name in kept}
+        self.arrays, self.coordinates = other.arrays._replace(**own), other.coordinates
+
     def make_apart(self, streams: np.ndarray, X: np.ndarray, coordinates: Coordinates) -> TreeEnsemble:
         """Return empty trees of the same family for rows of their own, as given, in slots from 0 on, without labels."""
         other = self._allocate_like(streams, 0, 1, 1)
@@ -377,6 +416,22 @@ class TreeEnsemble:
             getattr(other.arrays, name)[:] = 0.0
         other.arrays.rows[: len(X)] = X
         other.set_coordinates(coordinates)
+        return other
+
+    def make_converted(self, slots: np.ndarray, X: np.ndarray, groups: np.ndarray | None) -> TreeEnsemble:
+        """Return empty trees for the rows in ``slots`` with other features, X, and no trace of any other rows."""
+        own = self.arrays
+        other = self._allocate_like(
+            self.get_streams(), own.n_classes, own.labels.shape[1] - 1, own.duals.shape[1], X.shape[1]
+        )
+        other.make_room(len(own.rows), spare=False)
+        other.groups = groups
+        for name in layout.BY_SLOT:
+            array = getattr(other.arrays, name)
+            array[:] = 0.0
+            if name not in ("rows", "given"):
+                array[slots] = getattr(own, name)[slots]
+        other.arrays.rows[slots] = X
         return other
 
     def get_streams(self) -> np.ndarray:
@@ -408,21 +463,41 @@ class TreeEnsemble:
                 own[used:] = np.zeros(1, own.dtype)
         return other
 
+    def wipe_rows(self, slots: np.ndarray) -> None:
+        """Overwrite rows and labels that no tree holds any longer, and drop the scratch space, which may hold copies of them."""
+        for name in ("rows", "given", "labels"):
+            getattr(self.arrays, name)[slots] = 0.0
+        self._scratch = []
+
     def clear(self) -> None:
         """Empty the trees; their random streams go on."""
         self.arrays = self.arrays._replace(state=layout.empty_state(self.get_streams()))
 
-    def add_classes(self, n: int) -> None:
-        """Allow n more classes, which no row has had so far."""
-        values = old = self.arrays.values
-        if old.shape[2] > 0:  # else values are joint
-            values = layout.empty((*old.shape[:2], self.n_classes + n), np.float64)
-            values[:, :, : self.n_classes] = old
-            values[:, :, self.n_classes :] = 0.0
-        self.arrays = self.arrays._replace(values=values, n_classes=self.n_classes + n)
+    def insert_classes(self, places: np.ndarray, n_after: int, slots: np.ndarray) -> layout.ForestArrays:
+        """Return arrays of ``n_after`` classes, of which class k is now class ``places[k]``. Rows are held in these slots.
+
+        The trees stay as they are: nothing has changed if memory runs out.
+        """
+        values, labels = self.arrays.values, self.arrays.labels
+        if values.shape[2] > 0:  # else values are joint
+            values = layout.empty((*values.shape[:2], n_after), np.float64)
+            values[:] = 0.0
+            values[:, :, places] = self.arrays.values
+        if (places != np.arange(len(places))).any():
+            labels = layout.resize_rows(labels, len(labels))
+            labels[slots, layout.LABEL] = places[labels[slots, layout.LABEL].astype(np.intp)]
+        return self.arrays._replace(values=values, labels=labels, n_classes=n_after)
 
     # ------------------------------------------------------------------------------------------------------------------
     # Reading trees
+
+    def find_root_times(self) -> np.ndarray:
+        """Return the time of the first cut of each tree; infinite for trees without one."""
+        roots = self.arrays.state["root"].astype(np.int64)
+        times = np.full(len(roots), np.inf)
+        cut = np.flatnonzero(roots >= 0)
+        times[cut] = self.arrays.cuts["time"][cut, roots[cut]]
+        return times
 
     def place(self, X: np.ndarray) -> np.ndarray:
         """Return rows, as given, as the kernels that predict take them."""
@@ -461,13 +536,24 @@ class TreeEnsemble:
 
     def sum_leaves(self, X: np.ndarray, *, hard: bool = False) -> np.ndarray:
         """Return the sums over trees for each row: see `bspforest.engine.kernels.predict.add_leaf`."""
-        out = np.zeros((len(X), self.arrays.n_classes + 1 if self.arrays.n_classes else 5))
-        X = self.place(X)
-        if len(X) == 1:
-            self.call(sum_leaves, self.arrays, X, 0, 1, int(hard), out, *self._read_scratch(1))
-            return out
-        self.read_rows(lambda a, b, *scratch: sum_leaves(self.arrays, X, a, b, int(hard), out, *scratch), len(X))
+        out = np.zeros((len(X), self.arrays.n_classes + 1 if self.arrays.n_classes else N_SUMS))
+        self.add_leaves(self.place(X), out, hard=hard)
         return out
+
+    def add_leaves(self, placed: np.ndarray, out: np.ndarray, *, hard: bool = False) -> None:
+        """Add what `sum_leaves` returns for rows from `place` to ``out``, tree after tree."""
+        if len(placed) == 1:
+            self.call(sum_leaves, self.arrays, placed, 0, 1, int(hard), out, *self._read_scratch(1))
+            return
+        self.read_rows(
+            lambda a, b, *scratch: sum_leaves(self.arrays, placed, a, b, int(hard), out, *scratch), len(placed)
+        )
+
+    def sum_found_leaves(self, leaves: np.ndarray, out: np.ndarray) -> None:
+        """Add to ``out`` what `sum_leaves` returns in regression, for rows with these leaves, as from `find_leaves`."""
+        run_parts(
+            lambda a, b: sum_found_leaves(self.arrays, leaves, a, b, out), len(leaves), self.n_threads, leaves.size
+        )
 
     def find_leaves(self, X: np.ndarray) -> np.ndarray:
         """Return the leaf of each row in each tree, as the kernels number them."""

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy, deepcopy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from .arrays import LABEL, LABEL_WEIGHT, Scratch, allocate
-from .config import FAMILIES, ForestConfig, budgets_of_blocks, budgets_of_held
+from .arrays import Scratch, allocate
+from .config import FAMILIES, ForestConfig, budgets_of_blocks, budgets_of_held, count_columns
 from .coordinates import Coordinates
 from .ensemble import Poll, TreeEnsemble, do_nothing, make_streams
 from .interrupts import UNPROTECTED, Interrupts
+from .keys import KeyTable
 from .progress import SILENT, Progress
 from .rows import RowTable
 from .scaling import coincide_in_float32, reaches_ends
@@ -32,6 +34,22 @@ REBUILD_SHARE = 7
 MOST_ASIDE = 2**30
 
 
+def allocate_trees(config: ForestConfig, streams: np.ndarray) -> TreeEnsemble:
+    """Return empty trees, one per random stream, that hold no rows."""
+    return TreeEnsemble(
+        allocate(
+            family=FAMILIES[config.cuts],
+            min_split=config.min_samples_split,
+            redraw=config.redraw,
+            n_classes=config.n_classes,
+            n_features=config.n_features,
+            streams=streams,
+            n_outputs=config.n_outputs,
+            n_columns=config.n_columns,
+        )
+    )
+
+
 class OnlineForest:
     """A forest that holds rows and can learn, forget and be asked.
 
@@ -40,12 +58,16 @@ class OnlineForest:
     config : ForestConfig
     seed : numpy.random.SeedSequence
     values : Values
+    make_trees : callable or None
+        Returns empty trees for a configuration and random streams; None: `allocate_trees`.
 
     Attributes
     ----------
     trees : TreeEnsemble
     rows : RowTable
         Which rows are held, and in which slots of the arrays.
+    keys : KeyTable
+        What the user calls them.
     budget : float
         The budget in use.
     verify : callable or None
@@ -55,31 +77,22 @@ class OnlineForest:
 
     verify: Callable[[OnlineForest], None] | None = None
 
-    def __init__(self, config: ForestConfig, seed: np.random.SeedSequence, values: Values | None = None) -> None:
-        streams = make_streams(seed, config.n_trees)
+    def __init__(
+        self,
+        config: ForestConfig,
+        seed: np.random.SeedSequence,
+        values: Values | None = None,
+        make_trees: Callable[[ForestConfig, np.ndarray], TreeEnsemble] | None = None,
+    ) -> None:
         self.config = config
-        self.trees = TreeEnsemble(
-            allocate(
-                family=FAMILIES[config.cuts],
-                min_split=config.min_samples_split,
-                redraw=config.redraw,
-                n_classes=config.n_classes,
-                n_features=config.n_features,
-                streams=streams,
-                n_outputs=config.n_outputs,
-                n_columns=config.n_columns,
-            )
-        )
+        self.trees = (make_trees or allocate_trees)(config, make_streams(seed, config.n_trees))
         self.values = Values() if values is None else values
         self.rows = RowTable()
+        self.keys = KeyTable()
         self.budget = 0.0
         self.held_at_scaling = 0  # rows held when the scaling was last looked at
         self.learned_since = 0  # rows learned since then
-        if config.is_scaled_by_rows:
-            zeros = np.zeros(config.n_features)
-            self.trees.set_coordinates(Coordinates.from_range(zeros, zeros))
-        elif isinstance(config.scaling, tuple):
-            self.trees.set_coordinates(Coordinates.from_range(*config.scaling))
+        self.trees.set_coordinates(config.make_coordinates())
 
     # ------------------------------------------------------------------------------------------------------------------
     # Rows held
@@ -104,6 +117,16 @@ class OnlineForest:
     def held_labels(self) -> np.ndarray:
         """Return label and weight of the rows held, oldest first."""
         return self.trees.arrays.labels[self.rows.held_slots()]
+
+    def add_keys(self, first: int, keys: np.ndarray | None) -> None:
+        """Note the keys of rows that were just seen, the ids from ``first`` on. Those that are not held leave no trace."""
+        n = self.n_seen - first
+        if keys is None or not n:
+            return
+        self.keys.add(first, keys[:n])
+        oldest = self.n_seen - len(self.rows)
+        if oldest > first:
+            self.keys.wipe(np.arange(first, oldest))
 
     def _verify(self) -> None:
         """Let whoever loaded the forest finish checking it, before it is changed."""
@@ -271,6 +294,7 @@ class OnlineForest:
             ids = self.rows.oldest(leaving)
             gone = self.rows.slots_of(ids)
             self.rows.remove(ids)
+            self.keys.wipe(ids)
             self.values.forgotten(self, gone, exactly=False)
         self.rows.add(added)
         if aside:
@@ -291,21 +315,7 @@ class OnlineForest:
         else:  # a slice takes a tenth of the time
             in_order = slots[-1] - first == n - 1 and bool((np.diff(slots) == 1).all())
             places = slice(first, first + n) if in_order else slots
-        arrays = self.trees.arrays
-        if self.trees.coordinates.uses_ranks:
-            arrays.given[places] = X
-            X = self.trees.place(np.atleast_2d(X))
-        arrays.rows[places] = X
-        if self.config.n_outputs == 1:
-            arrays.labels[places, LABEL] = y
-        else:
-            arrays.labels[places, LABEL] = np.atleast_2d(y)[:, 0]
-            arrays.labels[places, LABEL_WEIGHT + 1 :] = np.atleast_2d(y)[:, 1:]
-        arrays.labels[places, LABEL_WEIGHT] = w
-        if self.config.n_columns:
-            arrays.duals[places] = 0.0
-            arrays.residuals[places] = np.nan
-            arrays.stds[places] = np.nan
+        self.trees.store(places, X, y, w)
         return slots
 
     def _insert(self, slots: np.ndarray, budgets: np.ndarray, budget: float) -> None:
@@ -375,9 +385,10 @@ class OnlineForest:
         self.budget = budget
         return trees
 
-    def replace_trees(self, trees: TreeEnsemble) -> None:
-        """Take over trees that hold the same rows in the same slots."""
-        self.trees.arrays, self.trees.coordinates = trees.arrays, trees.coordinates
+    def replace_trees(self, trees: TreeEnsemble, *, kept: tuple[str, ...] = ()) -> None:
+        """Take over trees that hold the same rows in the same slots; arrays of rows named in ``kept`` stay."""
+        if trees is not self.trees:
+            self.trees.take_over(trees, kept=kept)
         self.held_at_scaling, self.learned_since = self.n_held, 0
 
     def rebuild(self, coordinates: Coordinates, *, optional: bool = False) -> bool:
@@ -391,6 +402,12 @@ class OnlineForest:
             return False
         self._rebuild(scratch, budgets, coordinates, self.trees.coordinates)
         return True
+
+    def build_anew(self, coordinates: Coordinates) -> None:
+        """Build trees that hold nothing yet from the rows held."""
+        budgets = budgets_of_held(self.config, self.n_held)
+        self._rebuild([] if self.config.redraw else self.trees.make_build_scratch(self.n_held), budgets, coordinates)
+        self.held_at_scaling, self.learned_since = self.n_held, 0
 
     def _rebuild(self, scratch: list[Scratch], budgets: np.ndarray, *choices: Coordinates) -> None:
         """Build the trees afresh in the first of several coordinates for which there is enough memory.
@@ -465,7 +482,10 @@ class OnlineForest:
             slots = self.rows.slots_of(block)
             self.trees.remove(slots)
             self.rows.remove(block)
+            self.keys.wipe(block)
             self.values.forgotten(self, slots, exactly=exactly)
+            if exactly:
+                self.trees.wipe_rows(slots)
             interrupts.poll()
 
     def forget_oldest(self, n: int) -> None:
@@ -475,17 +495,31 @@ class OnlineForest:
 
     def snapshot(self) -> OnlineForest:
         """Return a copy that shares no arrays with this forest and holds no trace of rows that are forgotten."""
-        other = copy(self)
+        other = self.copy_without_trees()
         n_slots = min(self.rows.n_slots, len(self.trees.arrays.rows))
         _, free = self.rows.export_slots(n_slots)
         other.trees = self.trees.snapshot(n_slots, free)
-        other.rows = deepcopy(self.rows)
-        other.values = copy(self.values)
+        return other
+
+    def copy_without_trees(self) -> OnlineForest:
+        """Return a copy that still shares its trees with this forest."""
+        other = copy(self)
+        other.rows, other.keys, other.values = deepcopy(self.rows), self.keys.copy(), copy(self.values)
         return other
 
     def add_classes(self, n: int) -> None:
-        """Allow n more classes, which no row has had so far."""
+        """Allow n more classes, which no row has had so far, after those there are."""
         before = self.trees.n_classes
-        widened = self.values.add_classes(self.trees.arrays, before, before + n)
-        self.trees.arrays = widened
-        self.trees.add_classes(n)
+        self.insert_classes(np.arange(before), before + n)
+
+    def insert_classes(self, places: np.ndarray, n_after: int) -> None:
+        """Allow more classes, which no row has had so far, among those there are; class k becomes class ``places[k]``.
+
+        Predictions are those of a forest with the same trees that had all ``n_after`` classes from the beginning. Nothing has
+        changed if memory runs out.
+        """
+        self._verify()
+        widened = self.trees.insert_classes(places, n_after, self.rows.held_slots())
+        self.trees.arrays = self.values.insert_classes(widened, places, n_after)
+        n_columns = count_columns(n_after, 1) if self.config.n_columns else 0
+        self.config = replace(self.config, n_classes=n_after, n_columns=n_columns)

@@ -141,3 +141,18 @@ def resize_rows(array: np.ndarray, capacity: int) -> np.ndarray:
     kept = min(len(array), capacity)
     new[:kept] = array[:kept]
     return new
+
+
+def find_available() -> int:
+    """Return how many bytes of memory can be used without swapping; where the system does not tell, half of what there is."""
+    try:
+        with open("/proc/meminfo") as file:
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return 1024 * int(line.split()[1])
+    except OSError:
+        pass
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    except (AttributeError, ValueError, OSError):  # Windows
+        return 2**33

@@ -35,6 +35,12 @@ class Values:
     def built(self, forest: OnlineForest, *, in_order: bool, interrupts: Interrupts) -> None:
         """All trees were built from the rows held, which came ``in_order`` of time."""
 
+    def converted(self, forest: OnlineForest, interrupts: Interrupts, *, was_busy: bool) -> None:
+        """All trees were built afresh from the rows held, which have other features now.
+
+        ``was_busy``: work was going on before, which was lost.
+        """
+
     def inserted(self, forest: OnlineForest, slots: np.ndarray, interrupts: Interrupts) -> None:
         """The rows in ``slots`` were inserted into all trees."""
 
@@ -52,6 +58,6 @@ class Values:
     def finish_work(self) -> None:
         """Finish what is going on."""
 
-    def add_classes(self, arrays: ForestArrays, n_before: int, n_after: int) -> ForestArrays:
-        """Return arrays with room for more classes, which no row has had so far."""
+    def insert_classes(self, arrays: ForestArrays, places: np.ndarray, n_after: int) -> ForestArrays:
+        """Return arrays with room for more classes, which no row has had so far; class k becomes class ``places[k]``."""
         return arrays

@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.arrays import LABEL_WEIGHT, PREDICTION_WALKS, ForestArrays
+from ..engine.arrays import LABEL_WEIGHT, ForestArrays
 from ..engine.config import count_columns
 from ..engine.coordinates import Coordinates
 from ..engine.ensemble import make_streams
 from ..engine.forest import MOST_ASIDE, OnlineForest
 from ..engine.interrupts import UNPROTECTED, Interrupts
-from ..engine.kernels.joint import learn_duals, sum_neighbours, sum_paths, sum_totals
 from ..engine.memory import empty
 from ..engine.values import Values
 from .kernel_matrix import empty_totals, make_totals
+from .node_sums import learn_rows, sum_values
 from .planning import LEAST_DECIDING, Plan, Revision, find_current, plan_revision
 from .revision import StreamRevision
 from .solving import Solution, solve_forest
@@ -37,9 +37,6 @@ GROWTH, GROWTH_IN_WINDOW = 0.1, 0.03
 
 # The same after a chunk: a solve costs no more than inserting that many rows.
 GROWTH_BY_CHUNK = 0.03
-
-# Nodes noted of the path of a row that is learned; what is below is walked twice.
-NOTED_DEPTH = 63
 
 # Revisions that are listed, the latest ones.
 MOST_REVISIONS = 100
@@ -170,6 +167,12 @@ class JointValues(Values):
         self.is_solved, self.is_rebuilt = False, True
         self._solve(forest, interrupts)
 
+    def converted(self, forest: OnlineForest, interrupts: Interrupts, *, was_busy: bool) -> None:
+        """Solve with bandwidth, ridge and metric as they are. A revision that was going on begins again with the next row."""
+        if was_busy:
+            self.held_at_tuning = 0
+        self.built(forest, in_order=self.in_order, interrupts=interrupts)
+
     def inserted(self, forest: OnlineForest, slots: np.ndarray, interrupts: Interrupts) -> None:
         """Give new rows duals; solve for all, if there are many since the last solve; go on with a revision, or begin one."""
         self._changed()
@@ -229,22 +232,8 @@ class JointValues(Values):
 
     def _learn_rows(self, forest: OnlineForest, slots: np.ndarray) -> None:
         assert self.choice is not None
-        k = len(self.mean)
-        forest.trees.call(
-            learn_duals,
-            forest.trees.arrays,
-            np.array(slots, np.int32),  # one type each, so that the kernel is compiled once
-            np.array(find_targets(forest, slots), np.float64, order="C"),
-            np.array(self.mean, np.float64),
-            float(self.choice.bandwidth),
-            float(self.choice.ridge),
-            float(self.step),
-            np.empty((1, forest.config.n_features)),
-            np.empty(k),
-            np.empty(k),
-            np.empty(2 * PREDICTION_WALKS, np.int64),
-            np.empty((forest.trees.n_trees, NOTED_DEPTH + 1), np.int32),
-        )
+        targets = np.array(find_targets(forest, slots), np.float64, order="C")
+        learn_rows(forest.trees, slots, targets, self.mean, self.choice, self.step)
 
     def forgotten(self, forest: OnlineForest, slots: np.ndarray, *, exactly: bool) -> None:
         """Wipe the duals of rows that were forgotten. ``exactly``: everything else is to be found afresh."""
@@ -282,36 +271,23 @@ class JointValues(Values):
             fresh.adopt(forest, solution, in_place=True)
         self.__dict__.update(fresh.__dict__)
 
-    def add_classes(self, arrays: ForestArrays, n_before: int, n_after: int) -> ForestArrays:
-        """Return arrays with the label columns of more classes, which no row has had so far. No prediction changes.
+    def insert_classes(self, arrays: ForestArrays, places: np.ndarray, n_after: int) -> ForestArrays:
+        """Return arrays with the label columns of more classes, which no row has had so far. No score changes.
 
         The column of the second of two classes becomes two columns that add up to 0; those of new classes are 0. The next rows
         bring a solve.
         """
+        names = ("sums", "duals", "residuals")
+        changed: dict[str, Any] = {name: insert_columns(getattr(arrays, name), places, n_after) for name in names}
+        if len(self.mean):
+            first = {1: np.ones(1), 2: np.array([1.0 - self.mean[0], self.mean[0]])}.get(len(places), self.mean)
+            mean = np.zeros(n_after)
+            mean[places] = first
+            self.mean = mean[1:] if n_after == 2 else mean
         self._changed()
         self.is_solved = False
         if self._work is not None:  # its columns are those of fewer classes: begin again with the next row
             self._work, self.held_at_tuning = None, 0
-        n_columns = count_columns(n_after, 1)
-
-        def widen(old: np.ndarray) -> np.ndarray:
-            new = empty((*old.shape[:-1], n_columns), np.float64)
-            new[:] = 0.0
-            if n_before == 2 and n_columns > 1:
-                new[..., 0], new[..., 1] = -old[..., 0], old[..., 0]
-            elif n_before > 2:
-                new[..., :n_before] = old
-            return new
-
-        if n_columns == len(self.mean) and n_before > 1:
-            return arrays
-        names = ("sums", "duals", "residuals")
-        changed: dict[str, Any] = {name: widen(getattr(arrays, name)) for name in names}
-        mean = np.zeros(n_columns)
-        if len(self.mean):
-            first = {1: [1.0], 2: [1.0 - self.mean[0], self.mean[0]]}.get(n_before, self.mean.tolist())
-            mean[: len(first)] = first if n_columns > 1 else 0.0
-            self.mean = mean
         return arrays._replace(**changed)
 
     # ------------------------------------------------------------------------------------------------------------------
@@ -385,49 +361,28 @@ class JointValues(Values):
 
     def predict(self, forest: OnlineForest, X: np.ndarray) -> np.ndarray:
         """Return the prediction of each label column for each row."""
+        return self._predict_with_stds(forest, X, with_stds=False)[0]
+
+    def _predict_with_stds(
+        self, forest: OnlineForest, X: np.ndarray, *, with_stds: bool = True
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the prediction of each label column, and, if asked, its standard deviation, from one walk down the trees.
+
+        The standard deviation is that of the neighbours in all trees, averaged. Rows that came since these were found have none.
+        Where no neighbour has one, it is that of all rows.
+        """
         assert self.choice is not None
         trees = forest.trees
-        out = np.zeros((len(X), len(self.mean)))
-        X = trees.place(X)
+        totals = None
         if self.is_settled or len(X) >= forest.n_held // 2 > 0:
+            if self._totals is None:
+                self._totals = make_totals(trees, forest.n_held, self.choice.bandwidth, empty_totals(trees))
             totals = self._totals
-            if totals is None:
-                totals = make_totals(trees, forest.n_held, self.choice.bandwidth, empty_totals(trees))
-                self._totals = totals
-            trees.read_rows(lambda a, b, *scratch: sum_totals(trees.arrays, X, a, b, totals, out, *scratch), len(X))
-        else:
-            bandwidth = self.choice.bandwidth
-            trees.read_rows(
-                lambda a, b, rows, found, walks: sum_paths(trees.arrays, X, a, b, bandwidth, out, rows, found), len(X)
-            )
+        out, sums, counts = sum_values(trees, X, self.choice.bandwidth, totals, with_stds=with_stds)
         out /= trees.n_trees
         out += self.mean
-        return out
-
-    def predict_labels(self, forest: OnlineForest, X: np.ndarray, *, return_std: bool) -> Any:
-        """Return predictions of regression, with the standard deviation of the label if asked."""
-        predicted = self.predict(forest, X)
-        if forest.config.n_outputs == 1:
-            predicted = predicted[:, 0]
-        if not return_std:
-            return predicted
-        stds = self.predict_stds(forest, X)
-        return predicted, stds[:, 0] if forest.config.n_outputs == 1 else stds
-
-    def predict_stds(self, forest: OnlineForest, X: np.ndarray) -> np.ndarray:
-        """Return the standard deviation of each label: those of its neighbours in all trees, averaged.
-
-        Rows that came since these were found have none. Where no neighbour has one, it is that of all rows.
-        """
-        trees = forest.trees
-        stds = trees.arrays.stds
-        X = trees.place(X)
-        sums, counts = np.zeros((2, len(X), stds.shape[1]))
-        trees.read_rows(
-            lambda a, b, *scratch: sum_neighbours(trees.arrays, X, a, b, stds, sums, counts, *scratch), len(X)
-        )
         unknown = np.tile(self._find_overall_std(forest), (len(X), 1)) if (counts == 0).any() else sums
-        return np.divide(sums, counts, out=unknown, where=counts > 0)
+        return out, np.divide(sums, counts, out=unknown, where=counts > 0)
 
     def _find_overall_std(self, forest: OnlineForest) -> np.ndarray:
         """Return the root mean square of honest residuals, or of centred labels if none is known; NaN without weights."""
@@ -442,18 +397,48 @@ class JointValues(Values):
         scale = np.abs(gaps[known]).max() or 1.0
         return np.sqrt(np.average((gaps[known] / scale) ** 2, axis=0, weights=w[known])) * scale
 
-    def predict_quantiles(self, forest: OnlineForest, X: np.ndarray, q: np.ndarray) -> np.ndarray:
-        """Return quantiles of the label: the prediction plus its standard deviation times those of standardised residuals."""
+    def predict_labels(
+        self, forest: OnlineForest, X: np.ndarray, *, return_std: bool, q: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+        """Return predictions of regression, and, if asked, the standard deviation of the label and its quantiles at ``q``.
+
+        A quantile is the prediction plus its standard deviation times that of standardised residuals.
+        """
+        predicted, stds = self._predict_with_stds(forest, X, with_stds=return_std or q is not None)
+        quantiles = None if q is None else predicted[:, :1] + stds[:, :1] * find_quantiles(self._get_spread(forest), q)
+        if forest.config.n_outputs == 1:
+            predicted, stds = predicted[:, 0], stds[:, :1].ravel()
+        return predicted, stds if return_std else None, quantiles
+
+    def _get_spread(self, forest: OnlineForest) -> tuple[np.ndarray, np.ndarray]:
+        """Return standardised residuals of the rows held, and weights."""
         spread = self._spread
         if spread is None:
             arrays, slots = forest.trees.arrays, forest.rows.held_slots()
             w = arrays.labels[slots, LABEL_WEIGHT]
             spread = self._spread = standardise(arrays.residuals[slots, 0], arrays.stds[slots, 0], w)
-        return self.predict(forest, X)[:, :1] + self.predict_stds(forest, X)[:, :1] * find_quantiles(spread, q)
+        return spread
 
     def predict_proba(self, forest: OnlineForest, X: np.ndarray) -> np.ndarray:
         """Return the probability of each class for each row."""
         return self.calibration.apply(self.predict(forest, X), forest.trees.n_classes)
+
+
+def insert_columns(old: np.ndarray, places: np.ndarray, n_after: int) -> np.ndarray:
+    """Return label columns, of deviations from the mean label, with columns of new classes, which are 0 or unknown as the others.
+
+    Class k becomes class ``places[k]``. A single class does not deviate from its mean.
+    """
+    new = empty((*old.shape[:-1], count_columns(n_after, 1)), np.float64)
+    new[:] = 0.0
+    if len(places) == 1:
+        return new
+    new[np.isnan(old[..., 0])] = np.nan
+    if len(places) == 2:
+        new[..., places[0]], new[..., places[1]] = -old[..., 0], old[..., 0]
+    else:
+        new[..., places] = old
+    return new
 
 
 def make_values(values: str, bandwidth: Any, ridge: Any, seed: int) -> Values:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from functools import singledispatch
 
 import numpy as np
 
@@ -116,6 +117,10 @@ class KernelMatrix:
 
     def multiply(self, p: np.ndarray) -> np.ndarray:
         """Return K p, of the same shape as p: slots by columns."""
+        return fold_blocks(self.multiply_blocks(p), self.n_trees, p.shape[1])
+
+    def multiply_blocks(self, p: np.ndarray) -> np.ndarray:
+        """Return the products of blocks of trees, to be added in order: blocks by groups of columns by slots by lanes."""
         lanes = 1 if p.shape[1] == 1 else LANES
         n_groups = -(-p.shape[1] // lanes)
         grouped = np.zeros((n_groups, len(p), lanes))  # each group fits a cache
@@ -131,11 +136,7 @@ class KernelMatrix:
                 add_products(*self._order, *trees, grouped, partial[b], prefix, steps)
 
         run_parts(run, n_blocks, self.ensemble.n_threads, self.n_rows * self.n_trees * p.shape[1])
-        total = partial[0]
-        for b in range(1, n_blocks):
-            total += partial[b]
-        total /= self.n_trees
-        return np.moveaxis(total, 0, 1).reshape(len(p), -1)[:, : p.shape[1]]
+        return partial
 
     def count_work(self, n_columns: int) -> float:
         """Return what a product with so many columns costs, in units of `bspforest.values.steps`."""
@@ -153,6 +154,26 @@ class KernelMatrix:
         run_parts(run, self.n_trees, self.ensemble.n_threads, self.n_rows * self.n_trees)
 
 
+def fold_blocks(partial: np.ndarray, n_trees: int, n_columns: int) -> np.ndarray:
+    """Return K p from the products of blocks of trees, which are added in order, in place."""
+    total = partial[0]
+    for block in partial[1:]:
+        total += block
+    total /= n_trees
+    return np.moveaxis(total, 0, 1).reshape(total.shape[1], -1)[:, :n_columns]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What depends on where the trees are: registered for other kinds of `TreeEnsemble`.
+
+
+@singledispatch
+def make_matrix(trees: TreeEnsemble, n_rows: int, bandwidth: float, *, knows_nodes: bool | None = None) -> KernelMatrix:
+    """Return the kernel of all trees: see `KernelMatrix`."""
+    return KernelMatrix(trees, n_rows, bandwidth, knows_nodes=knows_nodes)
+
+
+@singledispatch
 def make_totals(
     trees: TreeEnsemble, n_rows: int, bandwidth: float, totals: np.ndarray, *, set_sums: bool = False
 ) -> np.ndarray:
@@ -163,6 +184,7 @@ def make_totals(
     return totals
 
 
+@singledispatch
 def empty_totals(trees: TreeEnsemble) -> np.ndarray:
     """Return an array for what each tree predicts in each leaf."""
     return np.zeros((*trees.arrays.leaves.shape, trees.arrays.duals.shape[1]))

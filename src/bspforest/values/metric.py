@@ -53,6 +53,8 @@ def find_slopes(matrix: KernelMatrix, y: np.ndarray, w: np.ndarray) -> np.ndarra
     trees, d = matrix.ensemble, matrix.ensemble.n_features
     excess, distances = _measure(matrix, y, w)
     m, k = np.nonzero(distances.sum(axis=2) > LEAST_DISTANCE)
+    if len(m) == 0:
+        return np.zeros(d)
     excess, distances = excess[m, k], distances[m, k]
     shares = distances / distances.sum(axis=1, keepdims=True)
     if trees.arrays.family == ISOTROPIC:
@@ -64,10 +66,13 @@ def find_slopes(matrix: KernelMatrix, y: np.ndarray, w: np.ndarray) -> np.ndarra
         entries = [shares[:, p] * distances[:, q] for p, q in ((0, 0), (1, 1), (0, 1), (1, 0))]
         places = np.concatenate([i, j, i, j]), np.concatenate([i, j, j, i])
         normal = sparse.coo_array((np.concatenate(entries), places), shape=(d, d)).tocsr()
+    if trees.groups is not None:  # one slope each
+        members = sparse.csr_array((np.ones(d), (np.arange(d), trees.groups)), shape=(d, d))
+        goal, normal = members.T @ goal, (members.T @ normal @ members).tocsr()
     slopes = np.zeros(d)
     compressed = normal.indptr.astype(np.int32), normal.indices.astype(np.int32), normal.data
     solve_nonnegative(*compressed, goal, slopes, MOST_SWEEPS, TOLERANCE)
-    return slopes
+    return slopes if trees.groups is None else slopes[trees.groups]
 
 
 def _measure(matrix: KernelMatrix, y: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

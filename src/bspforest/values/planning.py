@@ -16,7 +16,7 @@ from ..engine.arrays import LABEL_WEIGHT
 from ..engine.coordinates import Coordinates
 from ..engine.ensemble import TreeEnsemble
 from ..engine.forest import OnlineForest
-from .kernel_matrix import KernelMatrix
+from .kernel_matrix import KernelMatrix, make_matrix
 from .metric import can_learn, find_slopes, find_weights
 from .stepping import choose_step
 from .steps import Steps
@@ -120,7 +120,7 @@ class Planner:
         yield from build_in_steps(trees, np.arange(n, dtype=np.int32), self.budget)
         unit = find_median_root_time(trees)
         known = 0 < unit < np.inf
-        matrix = KernelMatrix(trees, n, self.given_bandwidth or (unit if known else 1.0), knows_nodes=True)
+        matrix = make_matrix(trees, n, self.given_bandwidth or (unit if known else 1.0), knows_nodes=True)
         yield 4 * matrix.count_work(1)
         given = self.given_bandwidth, self.given_ridge
         search = Search(self.held_out, matrix, unit if known else 1.0, *given, self.least_ridge)
@@ -232,7 +232,7 @@ def plan_revision(values: JointValues, forest: OnlineForest, slots: np.ndarray, 
         n_samples_seen=n_seen,
         scaling=best.coordinates.kind,
         metric=metric,
-        n_effective_features=count_effective(best.coordinates.weights),
+        n_effective_features=count_effective(best.coordinates.weights, forest.trees.groups),
         error_before=before,
         error=choice.error,
         bandwidth=choice.bandwidth,
@@ -277,12 +277,11 @@ def build_in_steps(trees: TreeEnsemble, slots: np.ndarray, budget: float) -> Ste
 
 def find_median_root_time(trees: TreeEnsemble) -> float:
     """Return the median over trees of the time of the first cut; infinite if a tree has none."""
-    roots = trees.arrays.state["root"].astype(np.int64)
-    if (roots < 0).any():
-        return np.inf
-    return float(np.median(trees.arrays.cuts["time"][np.arange(len(roots)), roots]))
+    times = trees.find_root_times()
+    return float(np.median(times)) if np.isfinite(times).all() else np.inf
 
 
-def count_effective(weights: np.ndarray) -> float:
-    """Return the number of equal weights that would be spread as these are."""
+def count_effective(weights: np.ndarray, groups: np.ndarray | None) -> float:
+    """Return the number of equal weights that would be spread as these are; features that share one count once."""
+    weights = weights if groups is None else weights[np.unique(groups)]
     return float(weights.sum() ** 2 / (weights**2).sum())

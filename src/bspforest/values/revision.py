@@ -79,7 +79,7 @@ class StreamRevision:
             trees = forest.trees.make_sibling(forest.trees.get_streams())
             trees.copy_rows()
             trees.set_coordinates(plan.coordinates)
-            trees.arrays.duals[:] = 0.0
+            trees.clear_duals()
             self._begin_log()
             yield from build_in_steps(trees, forest.rows.held_slots(), forest.budget)
             self._catch_up(trees)
@@ -98,18 +98,12 @@ class StreamRevision:
         trees.make_room(len(own.arrays.rows), spare=False)
         if self._come:
             slots = as_slots(self._come)
-            given = own.get_given()[slots]
-            if trees.coordinates.uses_ranks:
-                trees.arrays.given[slots] = given
-            trees.arrays.rows[slots] = trees.coordinates.place(given)
+            trees.store_given(slots, own.get_given()[slots])
             trees.insert(slots, np.full(len(slots), self._forest.budget))
 
     def _swap(self, trees: TreeEnsemble) -> None:
         """Replace the trees of the forest."""
-        own = self._forest.trees.arrays
-        kept = {name: getattr(own, name) for name in ("labels", "duals", "residuals", "stds")}
-        trees.arrays = trees.arrays._replace(**kept)
-        self._forest.replace_trees(trees)
+        self._forest.replace_trees(trees, kept=("labels", "duals", "residuals", "stds"))
 
 
 def as_slots(slots: Iterable[int]) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..engine.ensemble import TreeEnsemble
 from ..engine.forest import OnlineForest
-from .kernel_matrix import KernelMatrix, solve_in_steps
+from .kernel_matrix import KernelMatrix, make_matrix, solve_in_steps
 from .planning import LEAST_DECIDING, SAMPLE_ROWS, Plan, Revision, find_least_ridge, find_median_root_time
 from .steps import Steps
 from .targets import collect_targets
@@ -52,7 +52,7 @@ def solve_forest(
         residuals[slots] = forest.trees.arrays.residuals[slots]
     n_seen = forest.n_seen
     choice, unit = _find_choice(values, trees, plan)
-    matrix = KernelMatrix(trees, len(slots), choice.bandwidth)
+    matrix = make_matrix(trees, len(slots), choice.bandwidth)
     yield 4 * matrix.count_work(1)
     start = forest.trees.arrays.duals[: len(y)].copy() if warm and values.held_at_solve else None
     if plan is not None and plan.revision is not None and values.given_ridge is None and len(slots) > SAMPLE_ROWS:

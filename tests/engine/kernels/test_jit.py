@@ -17,6 +17,9 @@ from bspforest.engine import precompile
 from bspforest.engine.kernels.checksum import ChunkedChecksum
 from bspforest.engine.kernels.jit import INTEGER, AddressedKernel, called_by_address, entry_point
 
+# Kernels that only forests on a cluster call: here they are loaded only if another test has compiled all kernels in this process.
+ON_CLUSTERS = ("walk_row", "change_row")
+
 SUPPORT = Path(__file__).parents[2] / "support"
 
 
@@ -57,13 +60,6 @@ def test_uncompiled_and_with_bounds_checks(tmp_path):
 
 
 def test_all_types_in_use_are_compiled_ahead(tmp_path):
-    """Run in a process of its own: other tests call kernels with arrays that no forest has."""
-    if os.environ.get("BSPFOREST_ALONE") is None:
-        test = f"{__file__}::test_all_types_in_use_are_compiled_ahead"
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", test]
-        done = subprocess.run(command, env={**os.environ, "BSPFOREST_ALONE": "1"}, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout[-3000:]
-        return
     rng = np.random.default_rng(0)
     X = rng.random((60, 2))
     classes = (X[:, 0] > 0.5).astype(int)
@@ -87,12 +83,15 @@ def test_all_types_in_use_are_compiled_ahead(tmp_path):
         if isinstance(forest, BSPForestRegressor):
             forest.predict(X, return_std=True)
             forest.predict_quantiles(X, [0.5])
+    BSPForestRegressor(2).fit(np.ones((30, 2)), X[:30, 0])  # not one cut
+    BSPForestRegressor(2, values="mean").fit(X, 1e200 * X[:, 0]).predict(X, return_std=True)  # squares overflow
     ChunkedChecksum(64).update(np.zeros(8))
     bspforest.load(SUPPORT.parent / "persistence" / "data" / "format1-regressor.bsp")
     for name, (one, args) in precompile.examples().items():
         ahead = one.addressed.argument_types() if hasattr(one, "addressed") else tuple(map(numba.typeof, args))
         used = one.addressed.dispatcher.overloads if hasattr(one, "addressed") else one.overloads
-        assert set(used) == {ahead}, name
+        needed = set() if name in ON_CLUSTERS else {ahead}
+        assert needed <= set(used) <= {ahead}, name
 
 
 @pytest.mark.parametrize("failure", ["no thread", "no process", "process fails"])

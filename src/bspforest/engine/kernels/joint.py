@@ -87,12 +87,19 @@ def add_paths(forest, first, n, z, bandwidth, out, at):
         np.empty((1, 1, 1)),
         np.empty((1, 1)),
         np.empty((1, 1)),
+        np.empty((1, 1)),
+        np.empty((1, 1)),
+        np.empty((1, 1)),
         np.empty(1, np.int64),
         example_read_scratch()[2],
     )
 )
-def sum_totals(forest, X, start, end, totals, out, rows, found, walks):
-    """Add the predictions of all trees for rows ``start`` to ``end`` of ``X`` to ``out``, from the totals of their leaves."""
+def sum_totals(forest, X, start, end, totals, out, numbers, sums, counts, rows, found, walks):
+    """Add the predictions of all trees for rows ``start`` to ``end`` of ``X`` to ``out``, from the totals of their leaves.
+
+    Also adds ``numbers``, which are by slot and column, of the newest point in the leaf of each tree to ``sums``. NaN is left out;
+    ``counts`` are increased where it is not. Either is skipped if what it is added to has no columns.
+    """
     for block in range(start, end, rows.shape[0]):
         n = min(rows.shape[0], end - block)
         for s in range(n):
@@ -102,6 +109,14 @@ def sum_totals(forest, X, start, end, totals, out, rows, found, walks):
             for s in range(n):
                 for c in range(out.shape[1]):
                     out[block + s, c] += totals[m, found[s], c]
+            if sums.shape[1] > 0:
+                for s in range(n):
+                    slot = forest.leaves[m, found[s]].last
+                    for c in range(sums.shape[1]):
+                        number = numbers[slot, c]
+                        if number == number:
+                            sums[block + s, c] += number
+                            counts[block + s, c] += 1.0
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -211,39 +226,34 @@ def learn_duals(forest, slots, targets, mean, bandwidth, ridge, step, rows, pred
             add_to_path(view_tree(forest, m), z, paths[m], change)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Neighbours
-
-
 @entry_point(
     lambda: (
         example_forest(),
-        example_rows(),
         0,
-        0,
+        1.0,
         np.empty((1, 1)),
-        np.empty((1, 1)),
-        np.empty((1, 1)),
-        np.empty((1, 1)),
+        np.empty(1),
         np.empty(1, np.int64),
-        example_read_scratch()[2],
+        np.empty((1, 1), np.int32),
     )
 )
-def sum_neighbours(forest, X, start, end, numbers, out, counts, rows, found, walks):
-    """Add ``numbers``, which are by slot and column, of the newest point in the leaf of each tree to ``out``.
+def walk_row(forest, slot, bandwidth, rows, predicted, at, paths):
+    """Add the predictions of all trees for a held row to ``predicted``, as `learn_duals` does, and note its paths.
 
-    NaN is left out; ``counts`` are increased where it is not.
+    With `change_row`, this is `learn_duals` for one row of a forest whose trees are in several places.
     """
-    for block in range(start, end, rows.shape[0]):
-        n = min(rows.shape[0], end - block)
-        for s in range(n):
-            scale_row(X[block + s], forest.scaling, rows[s])
-        for m in range(forest.state.shape[0]):
-            find_leaves(forest, m, rows, n, found, walks)
-            for s in range(n):
-                slot = forest.leaves[m, found[s]].last
-                for c in range(out.shape[1]):
-                    number = numbers[slot, c]
-                    if number == number:
-                        out[block + s, c] += number
-                        counts[block + s, c] += 1.0
+    n_trees = forest.state.shape[0]
+    scale_held_row(view_tree(forest, 0), slot, rows[0])
+    for first in range(0, n_trees, PREDICTION_WALKS):
+        n = min(n_trees - first, PREDICTION_WALKS)
+        walk_held_row(forest, first, n, rows[0], bandwidth, predicted, at, paths[first : first + n])
+
+
+@entry_point(lambda: (example_forest(), 0, np.empty(1), np.empty((1, 1)), np.empty((1, 1), np.int32)))
+def change_row(forest, slot, change, rows, paths):
+    """Change the duals of a held row whose paths `walk_row` has noted."""
+    scale_held_row(view_tree(forest, 0), slot, rows[0])
+    for c in range(change.shape[0]):
+        forest.duals[slot, c] += change[c]
+    for m in range(forest.state.shape[0]):
+        add_to_path(view_tree(forest, m), rows[0], paths[m], change)
