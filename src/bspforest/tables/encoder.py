@@ -1,0 +1,487 @@
+"""Encode tables as rows of numbers for a forest, in a stream in which new categories and gaps may come at any time.
+
+A column of numbers is one feature. A missing number is filled by the mean of the numbers before it, and marked in a feature of its
+own, which exists from the first gap on. (Gaps before the first number are filled by that.) Booleans are the numbers 0 and 1. A
+column of text, or of categories, is a feature of 0 and 1 for each category, which share one weight; a missing value is a category
+like others. From ``max_categories`` on, further ones share a feature, "(other)".
+
+All of this is found row by row: a batch gives the same features, in the same order, as its rows one by one, as long as no column
+has more than ``max_categories`` categories. (Then a first batch gives features to the most frequent ones, and a stream to the first.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from .columns import NOWHERE, Column
+from .reading import DATE, NUMBER, TEXT, Table, Text, refuse_dates
+from .reserve import count_reserved
+from .sums import Sums
+
+
+class Layout(NamedTuple):
+    """What a forest needs to know of the features of an encoder.
+
+    ``column_of`` is the column of each feature (-1: reserved, always 0). Features with the same number in ``groups`` share a weight.
+    """
+
+    column_of: np.ndarray
+    groups: np.ndarray | None
+
+
+class TableEncoder:
+    """The encoding of a table, with all it has learned: see the module.
+
+    Parameters
+    ----------
+    columns : list of Column
+    max_categories : int
+    width : int
+        Number of features.
+
+    Attributes
+    ----------
+    sums : Sums
+        Of the columns of numbers.
+    n_layouts, seen_at_layout : int
+        How often features were laid out, and how many rows had been seen then.
+    firsts : dict of int to float
+        The first numbers of columns of numbers that had none before the latest table.
+
+    Examples
+    --------
+    >>> from bspforest.tables.reading import read_table
+    >>> import numpy as np
+    >>> table = read_table(np.array([[1.0, "red"], [np.nan, "blue"], [3.0, "red"]], dtype=object))
+    >>> encoder = TableEncoder.begin(table, ["size", "colour"])
+    >>> encoder, X = encoder.learn(table)
+    >>> encoder.names
+    ['size', 'size=(missing)', 'colour=red', 'colour=blue']
+    >>> X
+    array([[1., 0., 1., 0.],
+           [1., 1., 0., 1.],
+           [3., 0., 1., 0.]])
+    >>> encoder.transform(read_table(np.array([[np.nan, "green"]], dtype=object)))
+    array([[2., 1., 0., 0.]])
+    """
+
+    def __init__(self, columns: list[Column], max_categories: int, width: int = 0) -> None:
+        self.columns = columns
+        self.max_categories = max_categories
+        self.width = width
+        self.sums = Sums.empty(len(self.number_columns))
+        self.n_layouts = self.seen_at_layout = 0
+        self.firsts: dict[int, float] = {}
+
+    @property
+    def number_columns(self) -> list[Column]:
+        """The columns of numbers, booleans among them."""
+        return [column for column in self.columns if not column.is_text]
+
+    @classmethod
+    def begin(
+        cls, table: Table, names: Sequence[str], categorical: Sequence[bool] | None = None, max_categories: int = 64
+    ) -> TableEncoder:
+        """Return an encoder for tables such as this, which has learned nothing.
+
+        Parameters
+        ----------
+        table : Table
+        names : sequence of str
+        categorical : sequence of bool or None
+            Which columns hold categories; None if their types tell.
+        max_categories : int
+
+        Returns
+        -------
+        TableEncoder
+        """
+        columns = []
+        for k, name in enumerate(names):
+            kind = table.find_kind(k)
+            if kind == DATE:
+                raise refuse_dates(table.names[k])
+            if categorical is not None and categorical[k]:
+                kind = TEXT
+            elif categorical is not None and kind == TEXT:
+                raise ValueError(
+                    f"{table.names[k]} holds text, but is not among categorical_features: add it, or use 'from_dtype'"
+                )
+            columns.append(Column(name, kind))
+        encoder = cls(columns, max_categories)
+        return encoder.lay_out()
+
+    @classmethod
+    def of_numbers(cls, names: Sequence[str], max_categories: int) -> TableEncoder:
+        """Return an encoder for columns of numbers without a gap so far.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of the columns.
+        max_categories : int
+            How many categories of a column have a feature of their own.
+
+        Returns
+        -------
+        TableEncoder
+        """
+        return cls([Column(name, NUMBER) for name in names], max_categories).lay_out()
+
+    def _copy(self, *, share: bool = False) -> TableEncoder:
+        """Return a copy, with columns of its own unless they are to be shared."""
+        other = copy(self)
+        other.firsts = {}
+        if not share:
+            other.columns = [replace(column, categories=dict(column.categories)) for column in self.columns]
+        return other
+
+    # ------------------------------------------------------------------------------------------------------------------
+    # Features
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the features; those that are reserved have none."""
+        names = [""] * self.width
+        for column in self.columns:
+            for at, name in column.list_features():
+                names[at] = name
+        return names
+
+    @property
+    def n_used(self) -> int:
+        """The number of features that are not reserved."""
+        return sum(len(column.list_features()) for column in self.columns)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether rows are the numbers of the table themselves."""
+        return all(not column.is_text and column.gaps == NOWHERE for column in self.columns) and self.width == len(
+            self.columns
+        )
+
+    def describe_layout(self) -> Layout:
+        """Return the column of each feature, and which features share a weight.
+
+        Returns
+        -------
+        Layout
+            A named tuple ``(column_of, groups)``.
+        """
+        column_of = np.full(self.width, NOWHERE)
+        groups = np.arange(self.width)
+        for k, column in enumerate(self.columns):
+            places = [at for at, _ in column.list_features()]
+            column_of[places] = k
+            if column.is_text and places:
+                groups[places] = min(places)
+        shared = len(np.unique(groups)) < self.width
+        return Layout(column_of, groups if shared else None)
+
+    def lay_out(self, spare: int = 0) -> TableEncoder:
+        """Return the encoder with its features in canonical order, and ``spare`` ones reserved after them.
+
+        Parameters
+        ----------
+        spare : int, default=0
+            Features to reserve.
+
+        Returns
+        -------
+        TableEncoder
+        """
+        other = self._copy()
+        at = 0
+        for column in other.columns:
+            if not column.is_text:
+                column.place, at = at, at + 1
+                if column.gaps != NOWHERE:
+                    column.gaps, at = at, at + 1
+                continue
+            for key in column.categories:
+                column.categories[key], at = at, at + 1
+            if column.other != NOWHERE:
+                column.other, at = at, at + 1
+        other.width = max(at, 1) + spare
+        return other
+
+    def find_sources(self, before: TableEncoder) -> np.ndarray:
+        """Return, for each feature, which one it was ``before``; -1 for new ones.
+
+        Parameters
+        ----------
+        before : TableEncoder
+            An earlier state of this encoder.
+
+        Returns
+        -------
+        ndarray of shape (width,)
+        """
+        sources = np.full(self.width, NOWHERE)
+        for column, old in zip(self.columns, before.columns, strict=True):
+            if not column.is_text:
+                sources[column.place] = old.place
+                if column.gaps != NOWHERE:
+                    sources[column.gaps] = old.gaps
+                continue
+            for key, at in column.categories.items():
+                sources[at] = old.categories.get(key, NOWHERE)
+            if column.other != NOWHERE:
+                sources[column.other] = old.other
+        return sources
+
+    # ------------------------------------------------------------------------------------------------------------------
+    # Encoding
+
+    def learn(self, table: Table, n_seen: int = 0, n_held: int = 0) -> tuple[TableEncoder, np.ndarray]:
+        """Return the encoder after learning a table, and its rows. This encoder stays as it is.
+
+        New features take places that are reserved, if there are enough; else all features are laid out anew, as they are when no
+        new one has come for as many rows as are held.
+
+        Parameters
+        ----------
+        table : Table
+        n_seen : int, default=0
+            Rows seen before.
+        n_held : int, default=0
+            Rows held before.
+
+        Returns
+        -------
+        encoder : TableEncoder
+        rows : ndarray of shape (n_rows, width)
+        """
+        read = self._read(table)
+        n_since = n_seen - self.seen_at_layout
+        is_settled = n_since >= n_held and self.width > max(self.n_used, 1)
+        other = self._copy(share=self._knows(read) and not is_settled)
+        if other.columns is not self.columns and (other._meet(read) or is_settled):
+            other = other.lay_out(0 if is_settled else count_reserved(other.n_used, self.n_layouts, n_since, n_held))
+            other.n_layouts, other.seen_at_layout = self.n_layouts + 1, n_seen
+        rows = other._encode(read, table.n_rows)
+        numbers = other._stack_numbers(read, table.n_rows)
+        other.sums, other.firsts = self.sums.fill(numbers)
+        other._put_numbers(rows, numbers)
+        return other, rows
+
+    def must_convert(self, before: TableEncoder) -> bool:
+        """Return whether rows that were encoded ``before`` have to be converted.
+
+        Parameters
+        ----------
+        before : TableEncoder
+            An earlier state of this encoder.
+
+        Returns
+        -------
+        bool
+        """
+        if self.width != before.width or any(before.number_columns[k].gaps != NOWHERE for k in self.firsts):
+            return True
+        if self.columns is before.columns:  # nothing new has come
+            return False
+        sources = self.find_sources(before)
+        return bool(np.any((sources != NOWHERE) & (sources != np.arange(self.width))))
+
+    def transform(self, table: Table) -> np.ndarray:
+        """Return the rows of a table. What is unknown is in the feature of other categories, or nowhere.
+
+        Parameters
+        ----------
+        table : Table
+
+        Returns
+        -------
+        ndarray of shape (n_rows, width)
+        """
+        read = self._read(table)
+        rows = self._encode(read, table.n_rows)
+        numbers = self._stack_numbers(read, table.n_rows)
+        self._put_numbers(rows, np.where(np.isnan(numbers), self.sums.means, numbers))
+        return rows
+
+    def _read(self, table: Table) -> list[np.ndarray | Text]:
+        """Return each column as numbers or text, as its kind is."""
+        return [
+            table.get_text(k) if column.is_text else _check_finite(table.get_numbers(k), table.names[k])
+            for k, column in enumerate(self.columns)
+        ]
+
+    def _knows(self, read: list[np.ndarray | Text]) -> bool:
+        """Return whether there is a feature for every gap and category."""
+        for column, values in zip(self.columns, read, strict=True):
+            if isinstance(values, np.ndarray):
+                if column.gaps == NOWHERE and np.isnan(values).any():
+                    return False
+            elif column.other == NOWHERE or len(column.categories) < self.max_categories:
+                if not all(key in column.categories for key in values.list_keys()):
+                    return False
+        return True
+
+    @staticmethod
+    def _stack_numbers(read: list[np.ndarray | Text], n: int) -> np.ndarray:
+        columns = [values for values in read if isinstance(values, np.ndarray)]
+        return np.stack(columns, axis=1) if columns else np.empty((n, 0))
+
+    def _meet(self, read: list[np.ndarray | Text]) -> bool:
+        """Make features for what is new; return whether there are too few places."""
+        free: list[int] | None = None
+        is_first = not any(column.categories for column in self.columns) and not self.sums.counts.any()
+        lacking = False
+
+        def take() -> int:
+            nonlocal free, lacking
+            if free is None:
+                used = {at for column in self.columns for at, _ in column.list_features()}
+                free = sorted(set(range(self.width)) - used)
+            lacking |= not free
+            return free.pop(0) if free else self.width  # which `lay_out` replaces
+
+        for column, values in zip(self.columns, read, strict=True):
+            if isinstance(values, np.ndarray):
+                if column.gaps == NOWHERE and np.isnan(values).any():
+                    column.gaps = take()
+                continue
+            new = [key for key in values.list_keys() if key not in column.categories]
+            room = self.max_categories - len(column.categories)
+            if len(new) > room:
+                new = _choose_frequent(values, new, room) if is_first else new[:room]
+                if column.other == NOWHERE:
+                    column.other = take()
+            for key in new:
+                column.categories[key] = take()
+        return lacking
+
+    def _encode(self, read: list[np.ndarray | Text], n: int) -> np.ndarray:
+        """Return rows without numbers; gaps are marked."""
+        rows = np.zeros((n, self.width))
+        for column, values in zip(self.columns, read, strict=True):
+            if isinstance(values, np.ndarray):
+                if column.gaps != NOWHERE:
+                    rows[:, column.gaps] = np.isnan(values)
+                continue
+            known = column.categories
+            keys: list[str | None] = [*values.distinct, None]
+            places = np.array([known.get(key, column.other) for key in keys])[values.codes]
+            at = np.flatnonzero(places != NOWHERE)
+            rows[at, places[at]] = 1.0
+        return rows
+
+    def _put_numbers(self, rows: np.ndarray, numbers: np.ndarray) -> None:
+        rows[:, [column.place for column in self.number_columns]] = numbers
+
+    # ------------------------------------------------------------------------------------------------------------------
+    # Rows that are held
+
+    def convert(self, rows: np.ndarray, before: TableEncoder) -> np.ndarray:
+        """Return rows that were encoded ``before`` in the features of this encoder.
+
+        Where there were gaps only, and now is a number, they are filled by the first one, as they would have been in one batch.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_rows, n_features)
+            Rows as they were encoded then.
+        before : TableEncoder
+            An earlier state of this encoder.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, width)
+        """
+        sources = self.find_sources(before)
+        known = sources != NOWHERE
+        new = np.zeros((len(rows), self.width))
+        new[:, known] = rows[:, sources[known]]
+        for k, first in self.firsts.items():
+            new[:, self.number_columns[k].place] = first
+        return new
+
+    def recount(self, rows: np.ndarray) -> tuple[TableEncoder, np.ndarray]:
+        """Return an encoder that has seen nothing but these rows, in this order, and the rows as it would have encoded them.
+
+        Which numbers are missing, and the category of each row, are read from the rows. Categories that share the feature of others
+        stay there.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_rows, width)
+            Rows as this encoder has encoded them.
+
+        Returns
+        -------
+        encoder : TableEncoder
+        rows : ndarray of shape (n_rows, n_features)
+        """
+        other = self._copy()
+        for column in other.columns:
+            if column.gaps != NOWHERE and not rows[:, column.gaps].any():
+                column.gaps = NOWHERE
+            if column.other != NOWHERE and not rows[:, column.other].any():
+                column.other = NOWHERE
+            first = {key: _find_first(rows[:, at]) for key, at in column.categories.items()}
+            present = sorted((key for key in first if first[key] < len(rows)), key=lambda key: first[key])
+            column.categories = {key: column.categories[key] for key in present}
+        other = other.lay_out()
+        other.n_layouts = self.n_layouts + 1
+        numbers = self._read_numbers(rows)
+        other.sums, _ = Sums.empty(numbers.shape[1]).fill(numbers)
+        new = other.convert(rows, self)
+        other._put_numbers(new, numbers)
+        return other, new
+
+    def _read_numbers(self, rows: np.ndarray) -> np.ndarray:
+        """Return the numbers in rows, NaN where a gap is marked."""
+        numbers = rows[:, [column.place for column in self.number_columns]].copy()
+        for k, column in enumerate(self.number_columns):
+            if column.gaps != NOWHERE:
+                numbers[rows[:, column.gaps] == 1.0, k] = np.nan
+        return numbers
+
+    def retract(self, before: TableEncoder, rows: np.ndarray) -> TableEncoder:
+        """Return the encoder with the sums of one ``before``, and of these rows only.
+
+        Parameters
+        ----------
+        before : TableEncoder
+            The encoder before these rows.
+        rows : ndarray of shape (n_rows, width)
+            The rows that were learned after all.
+
+        Returns
+        -------
+        TableEncoder
+        """
+        other = self._copy(share=True)
+        other.sums, _ = before.sums.fill(self._read_numbers(rows))
+        return other
+
+
+def _find_first(indicator: np.ndarray) -> int:
+    """Return the first row with a 1, or the number of rows."""
+    at = int(np.argmax(indicator == 1.0)) if len(indicator) else 0
+    return at if len(indicator) and indicator[at] == 1.0 else len(indicator)
+
+
+def _choose_frequent(values: Text, new: list[str | None], room: int) -> list[str | None]:
+    """Return the most frequent of some categories, in the order given."""
+    counts = np.bincount(values.codes + 1, minlength=len(values.distinct) + 1).tolist()
+    count = dict(zip([None, *values.distinct], counts, strict=True))
+    chosen = set(sorted(new, key=lambda key: -count[key])[:room])
+    return [key for key in new if key in chosen]
+
+
+def _check_finite(numbers: np.ndarray, name: str) -> np.ndarray:
+    infinite = np.isinf(numbers)
+    if infinite.any():
+        raise ValueError(
+            f"Input X contains infinity in {name}, row {int(np.argmax(infinite))}; finite numbers, or NaN where one is missing, "
+            "are expected."
+        )
+    return numbers

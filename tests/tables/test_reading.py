@@ -1,0 +1,121 @@
+"""Test that tables of all libraries are read alike, and what is refused."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from bspforest.tables.reading import is_frame, read_table
+
+NUMBERS = [1.0, None, 3.0]
+TEXTS = ["b", None, "a"]
+
+
+def make_pandas():
+    return pd.DataFrame(
+        {
+            "float": [1.0, np.nan, 3.0],
+            "Int64": pd.array([1, None, 3], dtype="Int64"),
+            "arrow": pd.array([1, None, 3], dtype="int64[pyarrow]"),
+            "decimal": [decimal.Decimal(1), None, decimal.Decimal(3)],
+            "object": pd.Series([1, None, 3.0], dtype=object),
+            "bool": pd.array([True, None, False], dtype="boolean"),
+            "str": TEXTS,
+            "string": pd.array(TEXTS, dtype="string"),
+            "category": pd.Categorical(TEXTS, categories=["a", "b", "never"]),
+            "arrow text": pd.array(TEXTS, dtype="string[pyarrow]"),
+        }
+    )
+
+
+def make_polars():
+    return pl.DataFrame(
+        {
+            "float": NUMBERS,
+            "Int64": pl.Series([1, None, 3], dtype=pl.Int16),
+            "decimal": pl.Series([decimal.Decimal(1), None, decimal.Decimal(3)]),
+            "bool": [True, None, False],
+            "str": TEXTS,
+            "category": pl.Series(TEXTS, dtype=pl.Categorical),
+            "enum": pl.Series(TEXTS, dtype=pl.Enum(["a", "b", "never"])),
+        }
+    )
+
+
+def make_arrow():
+    return pa.table(
+        {
+            "float": NUMBERS,
+            "Int64": pa.array([1, None, 3], pa.uint8()),
+            "decimal": pa.array([decimal.Decimal(1), None, decimal.Decimal(3)], pa.decimal128(5, 1)),
+            "bool": [True, None, False],
+            "str": TEXTS,
+            "category": pa.array(TEXTS).dictionary_encode(),
+            "chunks": pa.chunked_array([["b"], [None, "a"]]),
+        }
+    )
+
+
+@pytest.mark.parametrize("make", [make_pandas, make_polars, make_arrow])
+def test_every_type_with_gaps(make):
+    frame = make()
+    assert is_frame(frame)
+    table = read_table(frame)
+    assert table.n_rows == 3
+    for k, name in enumerate(table.names):
+        kind = table.find_kind(k)
+        if "bool" in name:
+            assert kind == "boolean"
+            np.testing.assert_array_equal(table.get_numbers(k), [1.0, np.nan, 0.0])
+        elif kind == "number":
+            np.testing.assert_array_equal(table.get_numbers(k), [1.0, np.nan, 3.0])
+        else:
+            text = table.get_text(k)
+            assert [text.distinct[c] if c >= 0 else None for c in text.codes] == TEXTS, name
+            assert text.list_keys() == TEXTS
+    kinds = [table.find_kind(k) for k in range(len(table.names))]
+    assert kinds.count("text") == {make_pandas: 4, make_polars: 3, make_arrow: 3}[make]
+
+
+def test_whole_numbers_have_one_name():
+    table = read_table(np.array([[1, 2.0, "1", 2.5]], dtype=object).T)
+    assert table.get_text(0).distinct == ["1", "2", "2.5"]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Series(pd.to_datetime(["2024-01-01"])),
+        pd.Series([datetime.date(2024, 1, 1)]),
+        pd.Series(pd.to_timedelta(["1 day"])),
+        pd.Series(pd.period_range("2024", periods=1, freq="M")),
+        pl.Series([datetime.datetime(2024, 1, 1)]),
+        pl.Series([datetime.time(12)]),
+        pa.array([datetime.date(2024, 1, 1)]),
+    ],
+)
+def test_dates_are_refused_with_the_remedy(column):
+    frame = pa.table({"when": column}) if isinstance(column, pa.Array) else type(column.to_frame())({"when": column})
+    table = read_table(frame)
+    assert table.find_kind(0) == "date"
+    for read in (table.get_numbers, table.get_text):
+        with pytest.raises(TypeError, match=r"column 'when' holds dates or times.*the hour, the day of the week"):
+            read(0)
+
+
+def test_other_objects_are_refused():
+    frame = pd.DataFrame({"bag": [{"a": 1}]})
+    with pytest.raises(TypeError, match=r"column 'bag' holds a dict .*must be a string or a number"):
+        read_table(frame).find_kind(0)
+    with pytest.raises(TypeError, match="column 'bag' holds a dict"):
+        read_table(frame).get_text(0)
+    with pytest.raises(ValueError, match="column 'x' holds numbers, but 'one' in row 1"):
+        read_table(pd.DataFrame({"x": [1, "one"]})).get_numbers(0)
+    with pytest.raises(ValueError, match="Complex data not supported: column 'z'"):
+        read_table(pd.DataFrame({"z": [1j]})).find_kind(0)
