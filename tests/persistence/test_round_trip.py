@@ -31,8 +31,8 @@ def make_stream(n, d=3, seed=0):
     return rng.random((n, d)), rng.integers(0, 3, n)
 
 
-def round_trip(forest, tmp_path):
-    forest.save(tmp_path / "model.bsp")
+def round_trip(forest, tmp_path, compress=False):
+    forest.save(tmp_path / "model.bsp", compress=compress)
     return bspforest.load(tmp_path / "model.bsp")
 
 
@@ -60,10 +60,11 @@ steps = st.lists(
     budget=st.sampled_from(["minimax", 3.0, float("inf")]),
     values=st.sampled_from(["mean", "joint"]),
     grid=st.sampled_from([3, 10**6]),
+    compress=st.booleans(),
     seed=st.integers(0, 10**6),
 )
 def test_load_and_continue_equals_continue(
-    tmp_path_factory, before, after, cuts, d, refinement, classes, window, scaling, budget, values, grid, seed
+    tmp_path_factory, before, after, cuts, d, refinement, classes, window, scaling, budget, values, grid, compress, seed
 ):
     rng = np.random.default_rng(seed)
     kind = BSPForestClassifier if classes else BSPForestRegressor
@@ -92,7 +93,7 @@ def test_load_and_continue_equals_continue(
             forest.partial_fit(X, rng.integers(0, 4, n), sample_weight=w, **more)
 
     run(forest, [("learn", 9), *before], rng)
-    loaded = round_trip(forest, tmp_path_factory.mktemp("model"))
+    loaded = round_trip(forest, tmp_path_factory.mktemp("model"), compress)
     assert_same(forest, loaded)
     state = rng.bit_generator.state
     run(forest, after, rng)

@@ -58,10 +58,10 @@ def make_forest(cuts: str, refinement: str, n_classes: int, values: str = "mean"
     return forest.forget(rng.choice(n, n // 3, replace=False))
 
 
-def copy_content(forest) -> Content:
+def copy_content(forest, compress: bool = False) -> Content:
     """Return a copy of what `save` would write, to be changed."""
-    content = forest._read_refreshed(lambda: make_content(forest, {"note": "hello"}))
-    return Content(content.header, [[array.copy() for array in block] for block in content.blocks])
+    content = forest._read_refreshed(lambda: make_content(forest, {"note": "hello"}, compress=compress))
+    return content._replace(blocks=[[array.copy() for array in block] for block in content.blocks])
 
 
 def array_of(content: Content, name: str, m: int = 0) -> np.ndarray:
@@ -76,7 +76,7 @@ def with_header(content: Content, change) -> Content:
     header = json.loads(content.header)
     change(header)
     data = json.dumps(header).encode()
-    return Content(data + b" " * (-len(data) % 8), content.blocks)
+    return content._replace(header=data + b" " * (-len(data) % 8))
 
 
 def same(a, b) -> bool:
@@ -118,10 +118,11 @@ def use_up(forest) -> None:
 
 
 class Judge:
-    """Loads files and counts the outcomes."""
+    """Loads files, compressed or not, and counts the outcomes."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, compress: bool = False) -> None:
         self.path = folder / "model.bsp"
+        self.compress = compress
         self.refused = self.refused_late = self.same = self.used = 0
         self.failures: list[str] = []
 
@@ -171,16 +172,16 @@ class Judge:
 
 def damage(judge: Judge, forest, rng: np.random.Generator) -> None:
     """Flip bits in every region, and truncate the file at every boundary."""
-    forest.save(judge.path)
+    forest.save(judge.path, compress=judge.compress)
     good = judge.path.read_bytes()
-    content = make_content(forest, None)
-    sizes = [
-        PREAMBLE.size,
-        len(content.header),
-        8 * len(content.blocks),
-        *(a.nbytes for b in content.blocks for a in b),
-    ]
-    ends = np.cumsum(sizes)
+    content = make_content(forest, None, compress=judge.compress)
+    table_at, n = PREAMBLE.size + len(content.header), len(content.blocks)
+    if judge.compress:
+        sizes = np.frombuffer(good, np.uint64, n, table_at + 8 * n).tolist()
+    else:
+        sizes = [a.nbytes for b in content.blocks for a in b]
+    ends = np.cumsum([PREAMBLE.size, len(content.header), 8 * n * (1 + judge.compress), *sizes]).astype(int)
+    assert ends[-1] == len(good)
     places = [*range(PREAMBLE.size)]
     for start, end in pairwise(ends.tolist()):
         places += [
@@ -231,7 +232,7 @@ ABSURD = (
 
 def forge_headers(judge: Judge, forest) -> None:
     """Replace, and remove, every entry of the header."""
-    content = copy_content(forest)
+    content = copy_content(forest, judge.compress)
     header = json.loads(content.header)
     for name, part in (
         ("forest", lambda h: h["forest"]),
@@ -256,7 +257,7 @@ def forge_headers(judge: Judge, forest) -> None:
     for text in ("[" * 100_000, "{}", "[]", "1", '{"a": NaN}', "9" * 10_000, "\\", '"\\ud800"'):
         judge.judge_content(
             f"header {text[:9]}",
-            Content(text.encode() + b" " * (-len(text) % 8), content.blocks),
+            content._replace(header=text.encode() + b" " * (-len(text) % 8)),
             forest,
             must_fail=True,
         )
@@ -270,7 +271,7 @@ def forge_arrays(judge: Judge, forest, rng: np.random.Generator, n: int) -> None
         "f": [np.nan, np.inf, -np.inf, 0.0, -1.0, 1e300, 1e-300, 0.5, 2.0],
     }
     for _ in range(n):
-        content = copy_content(forest)
+        content = copy_content(forest, judge.compress)
         block = content.blocks[rng.integers(len(content.blocks))]
         array = block[rng.integers(len(block))]
         if not array.size:
@@ -292,12 +293,12 @@ def main() -> None:
     os.fsync = lambda fd: None  # only reading is tested here
     rng = np.random.default_rng(int(sys.argv[1]))
     with tempfile.TemporaryDirectory() as folder:
-        judge = Judge(Path(folder))
+        judge = Judge(Path(folder), compress="compress" in sys.argv[3:])
         for kind in KINDS:
             forest = make_forest(*kind)
             damage(judge, forest, rng)
             forge_arrays(judge, forest, rng, int(sys.argv[2]))
-        for kind in (KINDS[1], KINDS[4]):
+        for kind in KINDS[4:5] if judge.compress else (KINDS[1], KINDS[4]):
             forge_headers(judge, make_forest(*kind))
     counts = {name: getattr(judge, name) for name in ("refused", "refused_late", "same", "used", "failures")}
     print(json.dumps(counts))

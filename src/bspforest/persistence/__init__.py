@@ -8,6 +8,8 @@ and renamed; `bspforest.persistence.file_lock` keeps writers apart.
 Format 2 added joint values: duals, residuals and sums of duals, all empty for mean values. Files of format 1 load as mean values;
 there every cut node had a box, and keeps it.
 
+Compressed files have 256 added to their format: see `bspforest.persistence.compression`. docs/guide/model-files.md describes the bytes.
+
 Kernels do not check bounds, so `load` must reject every file that could make them read or write where they must not. See
 `bspforest.persistence.validation` for what is checked when.
 """

@@ -111,6 +111,17 @@ class FileIdentity(NamedTuple):
 
     Inodes are reused, and times have a resolution of some milliseconds. So the first bytes are part of it: those of a model
     hold checksums of all the others.
+
+    Parameters
+    ----------
+    device, inode : int
+        Where the file is.
+    modified_ns : int
+        When it was last changed, in nanoseconds.
+    size : int
+        Its size in bytes.
+    start : bytes
+        Its first bytes.
     """
 
     device: int
@@ -124,6 +135,14 @@ def identify(path: Path | str) -> FileIdentity | None:
     """Return a token that tells a file from one that replaces it; None if there is no file.
 
     If the file may change, call this before reading it: then a change in between shows later.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    FileIdentity or None
     """
     try:
         fd = open_regular(path)

@@ -50,7 +50,19 @@ MOST_READ, MOST_SHOWN = 65_536, 200
 
 
 class LockOwner(NamedTuple):
-    """Who holds a lock, as far as its file tells."""
+    """Who holds a lock, as far as its file tells.
+
+    Parameters
+    ----------
+    pid : int
+        The process.
+    host : str
+        The machine that it runs on.
+    command : str
+        What was started.
+    since : datetime
+        When it took the lock.
+    """
 
     pid: int
     host: str
@@ -106,10 +118,12 @@ def check_unchanged(path: Path, expected: FileIdentity | Literal["any"] | None) 
 class ModelLock:
     """A lock on the model at ``path``; see `lock_model`, which makes it.
 
-    Attributes
+    Parameters
     ----------
     path : Path
         The model, with symbolic links resolved.
+    fd : int
+        The open file that the lock is on.
     """
 
     def __init__(self, path: Path, fd: int) -> None:
@@ -180,6 +194,10 @@ def lock_model(path: str | os.PathLike[str], *, wait: float = 0.0) -> ModelLock:
         Symbolic links are followed.
     wait : float, default=0.0
         Seconds to wait for somebody else to free the lock; ``math.inf`` to wait as long as it takes.
+
+    Returns
+    -------
+    ModelLock
 
     Raises
     ------

@@ -17,6 +17,9 @@ from .. import __version__
 from ..engine import arrays as layout
 from ..engine.config import FAMILIES, ConstantBudget, ForestConfig, MinimaxBudget
 from ..engine.forest import OnlineForest
+from ..engine.keys import SALT_BYTES, KeyTable
+from ..tables.encoder import TableEncoder
+from ..tables.state import describe_encoder, make_encoder
 from ..values.joint import JointValues
 from .fields import ModelFileError, check_int, check_number, decode, encode, encode_array, expect, get_entry
 from .joint_fields import make_values
@@ -72,6 +75,7 @@ def describe(estimator: BSPForest, extra: dict[str, Any] | None) -> dict[str, An
         "parameters": {key: encode(value, key) for key, value in parameters.items()},
         "feature_names": None if names is None else encode_array(names, "feature_names_in_"),
         "classes": None if classes is None else encode_array(classes, "classes_"),
+        "encoder": None if estimator._encoder is None else describe_encoder(estimator._encoder),
         "forest": _describe_forest(estimator._forest),
         "layout": LAYOUT,
         "extra": extra,
@@ -109,6 +113,7 @@ def _describe_forest(forest: OnlineForest) -> dict[str, Any]:
         "values": "mean" if joint is None else "joint",
         "n_outputs": config.n_outputs,
         "n_columns": config.n_columns,
+        "key_salt": forest.keys.salt.hex(),
         "joint": None if joint is None else {key: encode(value, key) for key, value in joint.items()},
     }
 
@@ -181,8 +186,10 @@ def upgrade(header: dict[str, Any]) -> None:
     for name, more in (
         ("parameters", {"values": "mean", "metric": None, "bandwidth": "auto", "ridge": "auto"}),
         ("forest", {"values": "mean", "n_outputs": 1, "n_columns": 0, "joint": None, "metric": False, "n_knots": 0}),
+        ("forest", {"key_bytes": 0, "key_salt": ""}),
     ):
         get_entry(header, name, dict).update(more)
+    header["encoder"] = None
 
 
 def make_estimator(header: dict[str, Any]) -> AnyForest:
@@ -208,7 +215,10 @@ def _make_estimator(header: dict[str, Any]) -> AnyForest:
     parameters = {key: decode(value) for key, value in get_entry(header, "parameters", dict).items()}
     estimator = find_estimator(name)(**parameters)
     shape = get_entry(header, "forest", dict)
-    estimator.n_features_in_ = d = shape["n_features"]
+    estimator.n_features_in_ = shape["n_features"]
+    if header["encoder"] is not None:
+        estimator._encoder = read_encoder(header["encoder"], shape["n_features"])
+        estimator.n_features_in_ = len(estimator._encoder.columns)
     estimator._check_parameters()
     expect(not callable(estimator.budget), "budget is a function")
     if estimator.n_jobs is not None:
@@ -216,7 +226,7 @@ def _make_estimator(header: dict[str, Any]) -> AnyForest:
     n_classes = check_int(shape.get("n_classes"), "n_classes")
     names, classes = header.get("feature_names"), header.get("classes")
     if names is not None:
-        estimator.feature_names_in_ = _decode_labels(names, "feature_names", d)
+        estimator.feature_names_in_ = _decode_labels(names, "feature_names", estimator.n_features_in_)
         expect(estimator.feature_names_in_.dtype == object, "feature names are not strings")
     expect((classes is not None) == (name == "BSPForestClassifier"), "classes are for classifiers only")
     expect((classes is not None) == (n_classes > 0), f"there are {n_classes} classes in the trees of a {name}")
@@ -225,7 +235,24 @@ def _make_estimator(header: dict[str, Any]) -> AnyForest:
         in_order = (estimator.classes_[:-1] < estimator.classes_[1:]).all()
         expect(in_order, "classes are not in order, or two are the same")
     estimator._forest = _make_forest(shape)
+    if estimator._encoder is not None:
+        estimator._forest.trees.groups = estimator._encoder.describe_layout().groups
     return estimator
+
+
+def _decode_salt(text: str) -> bytes:
+    salt = bytes.fromhex(text)
+    expect(len(salt) in (0, SALT_BYTES), f"the salt of keys has {len(salt)} bytes; expected {SALT_BYTES}")
+    return salt
+
+
+def read_encoder(state: Any, n_features: int) -> TableEncoder:
+    """Return the encoder that a header describes, checked."""
+    expect(isinstance(state, dict) and isinstance(state.get("columns"), list), "the encoder in the header is not one")
+    encoder = make_encoder(state)
+    expect(encoder.width == n_features, f"the encoder makes {encoder.width} features, but the trees have {n_features}")
+    expect(len(encoder.columns) > 0, "the encoder has no columns")
+    return encoder
 
 
 def _decode_labels(value: Any, name: str, n: int) -> np.ndarray:
@@ -274,4 +301,5 @@ def _make_forest(header: dict[str, Any]) -> OnlineForest:
     forest.budget = check_number(header.get("budget"), "budget", 0.0)
     forest.held_at_scaling = check_int(header.get("held_at_scaling"), "held_at_scaling")
     forest.learned_since = check_int(header.get("learned_since"), "learned_since")
+    forest.keys = KeyTable(_decode_salt(get_entry(header, "key_salt", str)))
     return forest

@@ -16,6 +16,7 @@ from ..engine.arrays import BY_SLOT
 from ..engine.coordinates import MOST_KNOTS, Coordinates
 from ..engine.forest import OnlineForest
 from ..engine.kernels.checksum import checksum
+from ..engine.keys import LONGEST, KeyTable
 from ..engine.parallel import run_parts
 from ..engine.rows import RowTable
 from .atomic_file import (
@@ -26,10 +27,11 @@ from .atomic_file import (
     read_ahead,
     read_all,
 )
+from .compression import CODEC, check_ratio, count_threads, read_compressed
 from .format1 import STATE_1, convert_state, convert_tree, upgrade_layout
 from .header import LARGEST_HEADER, ModelFileError, check_int, expect, get_entry, make_estimator, parse, upgrade
 from .validation import FullCheck, TreeChecker, check_finite
-from .writer import COMMON, FORMAT, MAGIC, PER_TREE, PREAMBLE, check_byte_order
+from .writer import COMMON, COMPRESSED, FORMAT, MAGIC, PER_TREE, PREAMBLE, check_byte_order
 
 if TYPE_CHECKING:
     from .header import AnyForest
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 MOST_SPREAD, ALWAYS_FINE = 16, 2**25
 
 # Arrays that format 1 did not have. It held mean values, for which they are empty.
-SINCE_FORMAT_2 = ("duals", "residuals", "sums", "given", "stds", "weights", "knots")
+SINCE_FORMAT_2 = ("duals", "residuals", "sums", "given", "stds", "weights", "knots", "keys")
 
 # Bytes that may be missing on disk: holes of a sparse file, which take memory when they are read.
 MOST_HOLES = 2**24
@@ -76,7 +78,19 @@ def load(path: str | os.PathLike[str], *, check: bool | Literal["fully"] = True)
 def load_with_extra(
     path: str | os.PathLike[str], *, check: bool | Literal["fully"] = True
 ) -> tuple[AnyForest, dict[str, Any] | None]:
-    """Load a forest as `load` does, together with the ``extra`` that was saved with it."""
+    """Load a forest as `load` does, together with the ``extra`` that was saved with it.
+
+    Parameters
+    ----------
+    path : path-like
+    check : bool or "fully", default=True
+        What to check: see `load`.
+
+    Returns
+    -------
+    forest : BSPForestClassifier or BSPForestRegressor
+    extra : dict or None
+    """
     if not isinstance(check, bool) and check != "fully":
         raise ValueError(f"check must be True, False or 'fully', got {check!r}")
     with _open_model(path) as fd:
@@ -91,6 +105,14 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the header of a model file: parameters, versions, row counts and ``extra``. Do not read the forest.
 
     The header's checksum and the size of the file are checked, and nothing else.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    dict
     """
     with _open_model(path) as fd:
         return read_front(fd).header
@@ -120,6 +142,7 @@ class Front(NamedTuple):
     """What precedes the blocks of a file."""
 
     format: int
+    compressed: bool
     header: dict[str, Any]
     n_blocks: int
     table_at: int
@@ -136,8 +159,9 @@ def read_front(fd: int) -> Front:
     read_all(fd, data, 0)
     magic, number, header_size, n_blocks, size, header_sum, table_sum, own_sum = PREAMBLE.unpack(data)
     expect(magic == MAGIC, "not a bspforest model file")
+    compressed, version = number >= COMPRESSED, number % COMPRESSED
     expect(
-        1 <= number <= FORMAT,
+        number < 2 * COMPRESSED and 1 + compressed <= version <= FORMAT,
         f"the file has format {number}; this version of bspforest reads formats up to {FORMAT}",
     )
     data[-8:] = bytes(8)
@@ -149,16 +173,26 @@ def read_front(fd: int) -> Front:
     )
     expect(header_size <= LARGEST_HEADER and header_size % 8 == 0, f"the header would have {header_size:,} bytes")
     table_at = PREAMBLE.size + header_size
-    expect(table_at + 8 * n_blocks <= size, f"{n_blocks:,} blocks do not fit the file")
+    expect(table_at + 8 * n_blocks * (1 + compressed) <= size, f"{n_blocks:,} blocks do not fit the file")
     text = bytearray(header_size)
     read_all(fd, text, PREAMBLE.size)
     expect(checksum(np.frombuffer(text, np.uint32)) == header_sum, "the header is damaged: its checksum is wrong")
     header = parse(text)
     get_entry(header, "extra", (dict, type(None)))
-    if number == 1:
+    expect(("compression" in header) == compressed, "the header says otherwise whether the file is compressed")
+    if compressed:
+        _check_compression(get_entry(header, "compression", dict), size)
+    if version == 1:
         upgrade(header)
         upgrade_layout(header)
-    return Front(number, header, n_blocks, table_at, table_sum, size)
+    return Front(version, compressed, header, n_blocks, table_at, table_sum, size)
+
+
+def _check_compression(entry: dict[str, Any], size: int) -> None:
+    """Check what the header says of compression; in particular, that a small file does not ask for much memory."""
+    codec, n_bytes = get_entry(entry, "codec", str), check_int(entry.get("bytes"), "the size of all blocks")
+    expect(codec == CODEC, f"the file is compressed by {codec[:50]!r}; this version of bspforest reads {CODEC!r}")
+    check_ratio(n_bytes, size)
 
 
 class Reader:
@@ -170,9 +204,16 @@ class Reader:
         self.common = [name for name in COMMON if name not in missing]
         self.per_tree = {name: count for name, count in PER_TREE.items() if name not in missing}
         self.shape = get_entry(front.header, "forest", dict)
-        self.checksums = np.empty(front.n_blocks, np.uint64)
-        self.offset = read_all(fd, self.checksums, front.table_at)
-        expect(checksum(self.checksums) == front.table_sum, "the table of checksums is damaged")
+        table = np.empty((1 + front.compressed, front.n_blocks), np.uint64)
+        self.offset = read_all(fd, table, front.table_at)
+        expect(checksum(table) == front.table_sum, "the table of checksums is damaged")
+        self.checksums = table[0]
+        self.size = front.size  # without compression
+        self.starts: list[int] = []  # of compressed blocks, and where the last one ends
+        if front.compressed:
+            self.size = self.offset + front.header["compression"]["bytes"]
+            self.starts = [self.offset, *(self.offset + np.cumsum(table[1].astype(object))).tolist()]
+            expect(self.starts[-1] == front.size, "the sizes of the blocks do not add up to the size of the file")
 
     def read(self) -> AnyForest:
         """Return the estimator, checked."""
@@ -180,6 +221,9 @@ class Reader:
         n_slots, n_ids, n_free = self._get_count("n_slots"), self._get_count("n_ids"), self._get_count("n_free")
         n_outputs, n_columns = self._get_count("n_outputs", 1), self._get_count("n_columns")
         n_knots, n_stds = self._get_count("n_knots"), 0 if self._get_count("n_classes") else n_columns
+        n_key_bytes = self._get_count("key_bytes")
+        fits = n_key_bytes <= LONGEST and n_key_bytes % 8 == 0
+        expect(fits, f"keys have {n_key_bytes} bytes; expected a multiple of 8, at most {LONGEST}")
         expect(n_knots <= MOST_KNOTS, f"there are {n_knots} knots; expected at most {MOST_KNOTS}")
         n_blocks = self.front.n_blocks
         expect(n_blocks == len(self.common) + n_trees, f"there are {n_blocks} blocks for {n_trees} trees")
@@ -196,20 +240,23 @@ class Reader:
             "stds": ((n_slots, n_stds), np.float64),
             "weights": ((d,), np.float64),
             "knots": ((2, d, n_knots), np.float64),
+            "keys": ((n_ids, n_key_bytes), np.uint8),
         }
         needed = sum(count_bytes(shape, np.dtype(kind)) for shape, kind in wanted.values())
-        expect(self.offset + needed <= self.front.size, "the file is too short for the sizes in its header")
+        expect(self.offset + needed <= self.size, "the file is too short for the sizes in its header")
         columns = 8 * (n_outputs + 3 * n_columns)  # of the empty forest, which is made first
-        expect(columns <= MOST_SPREAD * self.front.size + ALWAYS_FINE, f"there are {n_outputs:,} outputs")
+        expect(columns <= MOST_SPREAD * self.size + ALWAYS_FINE, f"there are {n_outputs:,} outputs")
         estimator = make_estimator(self.front.header)
         common = {name: layout.empty(*wanted[name]) for name in COMMON}
         for k, name in enumerate(self.common):
             self._read_common(k, common[name])
+            self.offset += common[name].nbytes
         if self.front.format == 1:
             common["state"] = convert_state(common["state"])
             common["weights"][:] = 1.0
         forest = estimator._forest
         self._set_table(forest, common["ids"], common["free"], n_slots)
+        self._set_keys(forest, common["keys"], common["ids"])
         self._set_coordinates(forest, common["range"], common["weights"], common["knots"])
         check_rows(common["rows"], common["given"], common["labels"], forest.trees.arrays.n_classes)
         check_finite(forest.values, *(common[name] for name in ("labels", "duals", "residuals", "stds")))
@@ -221,8 +268,18 @@ class Reader:
         return check_int(self.shape.get(name), name, least, 2**31 - 1)
 
     def _read_common(self, k: int, array: np.ndarray) -> None:
-        self.offset = read_all(self.fd, array.reshape(-1).view(np.uint8), self.offset)
+        if self.front.compressed:
+            self._read_compressed(k, [array], count_threads())
+        else:
+            read_all(self.fd, array.reshape(-1).view(np.uint8), self.offset)
         expect(checksum(array) == self.checksums[k], f"block {self.common[k]!r} is damaged: its checksum is wrong")
+
+    def _read_compressed(self, k: int, arrays: list[np.ndarray], n_threads: int) -> None:
+        """Fill the arrays of a compressed block."""
+        offset, end = self.starts[k : k + 2]
+        for array in arrays:
+            offset = read_compressed(self.fd, array, offset, end, n_threads)
+        expect(offset == end, "a compressed block is too long")
 
     def _set_table(self, forest: OnlineForest, ids: np.ndarray, free: np.ndarray, n_slots: int) -> None:
         """Set which rows are held, and in which slots."""
@@ -239,6 +296,15 @@ class Reader:
             f"{len(held)} held rows exceed the window",
         )
         forest.rows = RowTable.restore(check_int(self.shape.get("n_seen"), "n_seen", len(ids)), ids, free)
+
+    def _set_keys(self, forest: OnlineForest, keys: np.ndarray, ids: np.ndarray) -> None:
+        """Set the keys of rows."""
+        expect(not keys[ids < 0].any(), "a row that is not held has a key")
+        try:
+            bytes(keys).decode()
+        except UnicodeDecodeError:
+            raise ModelFileError("a key is not valid text") from None
+        forest.keys = KeyTable.restore(forest.keys.salt, forest.n_seen - len(ids), keys)
 
     def _set_coordinates(
         self, forest: OnlineForest, low_high: np.ndarray, weights: np.ndarray, knots_ranks: np.ndarray
@@ -280,8 +346,8 @@ class Reader:
             shapes[name] = (n_trees, max(least.get(name, 1), used), *array.shape[2:])
             total += count_bytes(shapes[name], array.dtype)
         expect(
-            total <= MOST_SPREAD * self.front.size + ALWAYS_FINE,
-            f"the trees would take {total:,} bytes of memory, far more than the {self.front.size:,} of the file",
+            total <= MOST_SPREAD * self.size + ALWAYS_FINE,
+            f"the trees would take {total:,} bytes of memory, far more than the {self.size:,} of the file",
         )
         arrays: dict[str, Any] = {name: layout.empty(shape, getattr(old, name).dtype) for name, shape in shapes.items()}
         held: dict[str, Any] = {name: common[name] if n_slots else getattr(old, name) for name in BY_SLOT}
@@ -311,22 +377,26 @@ class Reader:
 
     def _read_tree(self, arrays: layout.ForestArrays, m: int, n_slots: int, offset: int) -> list[np.ndarray]:
         """Read the block of tree ``m`` into the arrays; return what was read, for its checksum."""
-        parts = []
-        for name, key in self.per_tree.items():
-            part = getattr(arrays, name)[m, : n_slots if key is None else arrays.state[m][key]]
-            offset = read_all(self.fd, part.reshape(-1).view(np.uint8), offset)
-            parts.append(part)
+        parts = [
+            getattr(arrays, name)[m, : n_slots if key is None else arrays.state[m][key]]
+            for name, key in self.per_tree.items()
+        ]
+        if self.front.compressed:
+            self._read_compressed(len(self.common) + m, parts, n_threads=1)
+        else:
+            for part in parts:
+                offset = read_all(self.fd, part.reshape(-1).view(np.uint8), offset)
         return parts
 
     def _find_starts(self, arrays: layout.ForestArrays, n_slots: int) -> list[int]:
-        """Return where the block of each tree starts, and where the last one ends: at the end of the file."""
+        """Return where the block of each tree starts in the file, and where the last one ends: at the end of the file."""
         sizes = np.zeros(len(arrays.state), dtype=object)  # integers of any size
         for name, key in self.per_tree.items():
             one = getattr(arrays, name)[0, :1].nbytes
             sizes += one * (n_slots if key is None else arrays.state[key].astype(object))
         starts = [self.offset, *(self.offset + np.cumsum(sizes)).tolist()]
-        expect(starts[-1] == self.front.size, "the sizes of the trees do not add up to the size of the file")
-        return starts
+        expect(starts[-1] == self.size, "the sizes of the trees do not add up to the size of the file")
+        return self.starts[len(self.common) :] if self.front.compressed else starts
 
 
 def count_bytes(shape: tuple[int, ...], dtype: np.dtype) -> int:

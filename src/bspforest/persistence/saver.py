@@ -37,6 +37,8 @@ class Saver:
     path : path-like
     overwrite : bool, default=True
         If False and the file exists at the first `save`, raise FileExistsError.
+    compress : bool, default=False
+        Write smaller files, in more time: see `bspforest.persistence.save`. A single thread compresses, in the background.
     lock : ModelLock or None
         The lock on this model from `lock_model`, if the caller holds it. Else it is taken while a file is written.
     wait : float, default=10.0
@@ -68,12 +70,14 @@ class Saver:
         path: str | os.PathLike[str],
         *,
         overwrite: bool = True,
+        compress: bool = False,
         lock: ModelLock | None = None,
         wait: float = WAIT,
         expected: FileIdentity | Literal["any"] | None = "any",
     ) -> None:
         self.path = Path(path)
         self.overwrite = overwrite
+        self.compress = compress
         self.lock = lock
         self.lock_wait = wait
         self.expected = expected
@@ -83,12 +87,21 @@ class Saver:
         self._buffer = np.empty(0, dtype=np.uint8)
 
     def save(self, forest: BSPForest, extra: dict[str, Any] | None = None) -> None:
-        """Wait until the previous save is done, then save the forest as it is now."""
+        """Wait until the previous save is done, then save the forest as it is now.
+
+        Parameters
+        ----------
+        forest : BSPForestClassifier or BSPForestRegressor
+        extra : dict or None
+            Anything JSON can hold, to be kept in the header of the file.
+        """
         self.wait()
         if not self.overwrite and self.path.exists():
             raise FileExistsError(errno.EEXIST, "file exists, and is not to be overwritten", str(self.path))
         check_is_fitted(forest)
-        content = forest._read_refreshed(lambda: self._copy(make_content(forest, extra)), finished=True)
+        content = forest._read_refreshed(
+            lambda: self._copy(make_content(forest, extra, compress=self.compress)), finished=True
+        )
         thread = threading.Thread(target=self._write, args=(content,), name="bspforest-save")
         try:
             thread.start()
@@ -115,7 +128,7 @@ class Saver:
     def _write(self, content: Content) -> None:
         try:
             with hold(self.path, self.lock, self.lock_wait) as held:
-                write_content(content, held.path, overwrite=self.overwrite, expected=self.expected)
+                write_content(content, held.path, overwrite=self.overwrite, expected=self.expected, n_threads=1)
                 self.written = identify(held.path)
             self.overwrite = True  # from now on it is our own file
             if self.expected != "any":
@@ -147,7 +160,7 @@ class Saver:
 
         # The caller waits for this, and one thread does not saturate the memory bandwidth.
         run_parts(copy, len(blocks), min(4, os.cpu_count() or 1), total)
-        return Content(content.header, blocks)
+        return content._replace(blocks=blocks)
 
     def __enter__(self) -> Saver:
         return self

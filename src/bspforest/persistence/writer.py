@@ -17,6 +17,8 @@ from ..engine.forest import OnlineForest
 from ..engine.kernels.checksum import ChunkedChecksum, checksum
 from ..engine.kernels.wipe import wipe_trees
 from .atomic_file import FileIdentity, replacing, write_all
+from .compression import CODEC, count_threads, deflate_all
+from .compression import split as split_into_chunks
 from .file_lock import ModelLock, check_unchanged, hold
 from .header import describe, dump
 
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from ..estimators.base import BSPForest
 
 FORMAT = 2
+
+# Added to the format of a file whose blocks are compressed, so that readers that cannot inflate them refuse it by its format.
+COMPRESSED = 256
 
 # Like PNG's signature: text-mode transfers, which change line ends or drop the eighth bit, damage it.
 MAGIC = b"\x89bspf\r\n\x1a"
@@ -48,6 +53,7 @@ COMMON = (
     "stds",
     "weights",
     "knots",
+    "keys",
 )
 
 # The arrays in the block of a tree, each with the count in its state that says how much of it is used; links have n_slots.
@@ -78,6 +84,7 @@ class Content(NamedTuple):
 
     header: bytes
     blocks: Sequence[list[np.ndarray]]
+    compressed: bool = False
 
 
 class ForestBlocks(Sequence[list[np.ndarray]]):
@@ -93,10 +100,18 @@ class ForestBlocks(Sequence[list[np.ndarray]]):
         self.n_slots = min(forest.rows.n_slots, len(self._arrays.rows))
         self.ids, self.free = forest.rows.export_slots(self.n_slots)
         used = forest.trees.coordinates
-        self._coordinates = {
+        coordinates = {
             "range": np.stack([used.low, used.high]),
             "weights": used.weights,
             "knots": np.stack([used.knots, used.ranks]),
+        }
+        self.keys = forest.keys.export(forest.n_seen - len(self.ids), len(self.ids))
+        self._others = {
+            "state": self._arrays.state,
+            "ids": self.ids,
+            "free": self.free,
+            "keys": self.keys,
+            **coordinates,
         }
 
     def __len__(self) -> int:
@@ -117,7 +132,7 @@ class ForestBlocks(Sequence[list[np.ndarray]]):
             name = COMMON[k]
             if name in BY_SLOT:
                 return [getattr(arrays, name)[:n_slots]]
-            return [{"state": arrays.state, "ids": self.ids, "free": self.free, **self._coordinates}[name]]
+            return [self._others[name]]
         m = k - len(COMMON)
         state = arrays.state[m]
         return [
@@ -167,6 +182,7 @@ def save(
     *,
     extra: dict[str, Any] | None = None,
     overwrite: bool = True,
+    compress: bool = False,
     lock: ModelLock | None = None,
     wait: float = WAIT,
     expected: FileIdentity | Literal["any"] | None = "any",
@@ -186,6 +202,9 @@ def save(
         Anything JSON can hold, kept in the header of the file.
     overwrite : bool, default=True
         If False and the file exists, raise FileExistsError.
+    compress : bool, default=False
+        Write a smaller file, in more time: 1.4 to 5 times smaller, at about 100 MB/s per core. Versions of bspforest that
+        cannot read compressed files say so.
     lock : ModelLock or None
         The lock on this model from `lock_model`, if the caller holds it. Else it is taken while the file is written.
     wait : float, default=10.0
@@ -212,12 +231,14 @@ def save(
     check_is_fitted(forest)
     with hold(Path(path), lock, wait) as held:
         forest._read_refreshed(
-            lambda: write_content(make_content(forest, extra), held.path, overwrite=overwrite, expected=expected),
+            lambda: write_content(
+                make_content(forest, extra, compress=compress), held.path, overwrite=overwrite, expected=expected
+            ),
             finished=True,
         )
 
 
-def make_content(estimator: BSPForest, extra: dict[str, Any] | None) -> Content:
+def make_content(estimator: BSPForest, extra: dict[str, Any] | None, *, compress: bool = False) -> Content:
     """Return what to write. The blocks are valid until the forest learns or forgets.
 
     The caller reads the forest with `_read_refreshed`, so that nothing of forgotten labels is left in it.
@@ -225,42 +246,77 @@ def make_content(estimator: BSPForest, extra: dict[str, Any] | None) -> Content:
     header = describe(estimator, extra)
     blocks = ForestBlocks(estimator._forest)
     header["forest"] |= {"n_slots": blocks.n_slots, "n_ids": len(blocks.ids), "n_free": len(blocks.free)}
-    return Content(dump({"format": FORMAT, **header}), blocks)
+    header["forest"]["key_bytes"] = blocks.keys.shape[1]
+    if compress:
+        n_bytes = sum(view.nbytes for k in range(len(blocks)) for view in blocks.view(k))
+        header["compression"] = {"codec": CODEC, "bytes": n_bytes}
+    return Content(dump({"format": FORMAT, **header}), blocks, compress)
 
 
 def write_content(
-    content: Content, path: Path, *, overwrite: bool, expected: FileIdentity | Literal["any"] | None = "any"
+    content: Content,
+    path: Path,
+    *,
+    overwrite: bool,
+    expected: FileIdentity | Literal["any"] | None = "any",
+    n_threads: int | None = None,
 ) -> None:
-    """Write a file, and move it to its path when it is complete and on disk. The caller holds the lock on it."""
+    """Write a file, and move it to its path when it is complete and on disk. The caller holds the lock on it.
+
+    Compression uses ``n_threads`` threads.
+    """
     check_byte_order()
-    header, blocks = content
-    table = np.zeros(len(blocks), dtype=np.uint64)
+    header, blocks, compressed = content
+    # One row of checksums and, in compressed files, one of the bytes that each block is stored in.
+    table = np.zeros((2 if compressed else 1, len(blocks)), dtype=np.uint64)
     with replacing(path, overwrite=overwrite, check=lambda: check_unchanged(path, expected)) as fd:
-        start = offset = PREAMBLE.size + len(header) + table.nbytes
-        for k in range(len(blocks)):
-            table[k], offset = _write_block(fd, blocks, k, offset)
-        front = _make_preamble(header, table, offset) + header + table.tobytes()
+        start = PREAMBLE.size + len(header) + table.nbytes
+        pieces = _take_pieces(blocks, table[0])
+        if compressed:
+            end = _write_compressed(fd, pieces, table[1], start, n_threads or count_threads())
+        else:
+            end = start
+            for _, array in pieces:
+                end = write_all(fd, as_bytes(array), end)
+        front = _make_preamble(header, table, end) + header + table.tobytes()
         assert len(front) == start
         write_all(fd, front, 0)
 
 
-def _write_block(fd: int, blocks: Sequence[list[np.ndarray]], k: int, offset: int) -> tuple[int, int]:
-    """Write a block at ``offset``; return its checksum and where it ends."""
-    chunks = blocks.split(k) if isinstance(blocks, ForestBlocks) else None
-    if chunks is None:
-        arrays = blocks[k]
-        for array in arrays:
-            offset = write_all(fd, as_bytes(array), offset)
-        return checksum(*arrays), offset
-    total = ChunkedChecksum(blocks.view(k)[0].nbytes)  # type: ignore[attr-defined]
-    for chunk in chunks:
-        total.update(chunk)
-        offset = write_all(fd, as_bytes(chunk), offset)
-    return total.value, offset
+def _take_pieces(blocks: Sequence[list[np.ndarray]], checksums: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield the arrays of all blocks in order, large ones in parts, with the number of the block; note its checksum."""
+    for k in range(len(blocks)):
+        parts = blocks.split(k) if isinstance(blocks, ForestBlocks) else None
+        if parts is None:
+            arrays = blocks[k]
+            checksums[k] = checksum(*arrays)
+            for array in arrays:
+                yield k, array
+            del arrays  # copies, which are not needed while those of the next block are made
+        else:
+            total = ChunkedChecksum(blocks.view(k)[0].nbytes)  # type: ignore[attr-defined]
+            for part in parts:
+                total.update(part)
+                yield k, part
+            checksums[k] = total.value
+
+
+def _write_compressed(
+    fd: int, pieces: Iterator[tuple[int, np.ndarray]], sizes: np.ndarray, offset: int, n_threads: int
+) -> int:
+    """Compress and write arrays at ``offset``; note the bytes of each block, and return where they end."""
+    chunks = ((k, chunk) for k, array in pieces for chunk in split_into_chunks(array))
+    for k, data in deflate_all(chunks, n_threads):
+        offset = write_all(fd, data, offset)
+        sizes[k] += len(data)
+    return offset
 
 
 def _make_preamble(header: bytes, table: np.ndarray, size: int) -> bytes:
-    fields = (FORMAT, len(header), len(table), size, checksum(np.frombuffer(header, np.uint32)), checksum(table))
+    """Return the preamble of a file; its table has two rows if it is compressed."""
+    table = np.atleast_2d(table)
+    number = FORMAT + COMPRESSED * (len(table) == 2)
+    fields = (number, len(header), table.shape[1], size, checksum(np.frombuffer(header, np.uint32)), checksum(table))
     words = np.frombuffer(PREAMBLE.pack(MAGIC, *fields, 0), np.uint32)
     return PREAMBLE.pack(MAGIC, *fields, checksum(words))
 
