@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .estimators import BSPForestClassifier, BSPForestRegressor
     from .persistence import ModelFileError, load
+    from .sizes import estimate_size
 
-__all__ = ["BSPForestClassifier", "BSPForestRegressor", "ModelFileError", "load"]
+__all__ = ["BSPForestClassifier", "BSPForestRegressor", "ModelFileError", "estimate_size", "load"]
 __version__ = "0.1.0"
 
 # Imported on first use: importing numba and scikit-learn takes a second, which `bspforest --help` should not cost.
@@ -19,6 +20,7 @@ _HOMES = {
     "BSPForestClassifier": "estimators",
     "BSPForestRegressor": "estimators",
     "ModelFileError": "persistence",
+    "estimate_size": "sizes",
     "load": "persistence",
 }
 

@@ -51,8 +51,11 @@ def all_small(X: np.ndarray) -> bool:
     return X.size <= FEW_NUMBERS and bool(np.vdot(X, X) < math.inf)
 
 
-def check_rows(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> np.ndarray:
-    """Return X as finite float64 rows. Plain arrays take a short cut: validation costs more than learning a row."""
+def read_rows(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> tuple[np.ndarray, bool]:
+    """Return X as float64 rows, and whether any number is missing (NaN); infinite ones are refused.
+
+    Plain arrays take a short cut: validation costs more than learning a row.
+    """
     plain = (
         type(X) is np.ndarray
         and not reset
@@ -68,16 +71,21 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> np.
             estimator, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False, ensure_min_samples=min_rows
         )
     if all_small(X):
-        return X
+        return X, False
     with np.errstate(invalid="ignore"):
         ends = np.stack(find_range(X))  # which pass on NaN
-    if not np.isfinite(ends).all():
-        row, column = np.argwhere(~np.isfinite(X))[0]
-        what = "NaN" if np.isnan(X[row, column]) else "infinity"
+    if np.isfinite(ends).all():
+        return X, False
+    infinite = np.isinf(X)
+    if infinite.any():
+        row, column = np.argwhere(infinite)[0]
         names = getattr(estimator, "feature_names_in_", None)
         name = f" ({names[column]!r})" if names is not None else ""
-        raise ValueError(f"Input X contains {what} in column {column}{name}, row {row}; finite numbers are expected.")
-    return X
+        raise ValueError(
+            f"Input X contains infinity in column {column}{name}, row {row}; finite numbers, or NaN where one is missing, are "
+            "expected."
+        )
+    return X, True
 
 
 def check_range(forest: OnlineForest, X: np.ndarray, may_be_huge: bool) -> bool:
@@ -208,8 +216,12 @@ def encode_labels(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 
 def check_ids(ids: Any, forest: OnlineForest) -> np.ndarray:
-    """Return row numbers to be forgotten, each of a row that is held and given once."""
+    """Return row numbers to be forgotten, each of a row that is held and given once; or those of a mask of the rows held."""
     given = np.atleast_1d(np.asarray(ids))
+    if given.dtype == bool:
+        if given.shape != (forest.n_held,):
+            raise ValueError(f"a mask of the rows to forget has shape {given.shape}, but {forest.n_held} rows are held")
+        return forest.rows.held_ids()[given]
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
         raise ValueError(f"ids must be whole numbers in one dimension, got {given.dtype} of shape {given.shape}")
     n_seen = forest.n_seen
@@ -227,10 +239,40 @@ def check_ids(ids: Any, forest: OnlineForest) -> np.ndarray:
     return wanted
 
 
+def check_keys(keys: Any, forest: OnlineForest, n: int) -> np.ndarray | None:
+    """Return the keys of n rows as the forest holds them; None if none are given."""
+    if keys is None:
+        return None
+    given = list(keys) if not isinstance(keys, str) else [keys]
+    if len(given) != n:
+        raise ValueError(f"X has {n} rows, but keys has {len(given)} entries")
+    return forest.keys.encode(given)
+
+
+def find_ids_of_keys(keys: Any, forest: OnlineForest) -> np.ndarray:
+    """Return the rows held that have one of some keys, each of which some row must have."""
+    given = [keys] if isinstance(keys, str) or np.ndim(keys) == 0 else list(keys)
+    encoded = forest.keys.encode(given)
+    ids = forest.keys.find(encoded)
+    unknown = [
+        key
+        for key, found in zip(given, np.isin(encoded, forest.keys.entries) & (encoded != b""), strict=True)
+        if not found
+    ]
+    if unknown:
+        listed = ", ".join(map(repr, unknown[:10])) + (f" and {len(unknown) - 10} more" if len(unknown) > 10 else "")
+        raise ValueError(
+            f"no row that is held has the key {listed}"
+            if len(unknown) == 1
+            else f"no row that is held has the keys {listed}"
+        )
+    return ids
+
+
 def check_quantiles(quantiles: Any) -> np.ndarray:
     """Return quantiles as an array of numbers in [0, 1]."""
     try:
-        q = np.atleast_1d(np.asarray(quantiles, dtype=np.float64))
+        q = np.atleast_1d(np.array(quantiles, dtype=np.float64, order="C"))
     except (TypeError, ValueError):
         raise ValueError(f"quantiles must be numbers in [0, 1], got {quantiles!r}") from None
     if q.ndim != 1 or not ((q >= 0) & (q <= 1)).all():

@@ -62,7 +62,17 @@ def _hash_order(y: np.ndarray) -> str:
 
 
 def find_data_folder(data_home: str | os.PathLike | None = None) -> Path | None:
-    """Return the folder with the datasets: ``data_home``, or else that named by ``BSPFOREST_DATA``, or else None."""
+    """Return the folder with the datasets: ``data_home``, or else that named by ``BSPFOREST_DATA``, or else None.
+
+    Parameters
+    ----------
+    data_home : path-like or None
+        The folder; FileNotFoundError if there is none of that name.
+
+    Returns
+    -------
+    Path or None
+    """
     folder = data_home if data_home is not None else os.environ.get(DATA_VARIABLE) or None
     if folder is None:
         return None

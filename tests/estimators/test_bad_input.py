@@ -30,7 +30,10 @@ def with_value(value, row=4, column=1):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda f: f.partial_fit(with_value(np.nan), y), "NaN in column 1, row 4"),
+        (
+            lambda f: f.partial_fit(with_value(-np.inf), y),
+            "infinity in column 1, row 4; finite numbers, or NaN where one",
+        ),
         (lambda f: f.partial_fit(with_value(np.inf), y), "infinity in column 1, row 4"),
         (lambda f: f.predict(with_value(-np.inf)), "infinity in column 1"),
         (lambda f: f.partial_fit(X[:, :2], y), "2 features, but BSPForestRegressor is expecting 3"),

@@ -167,8 +167,8 @@ def test_a_change_in_vain_leaves_the_lock_free():
     forest = BSPForestRegressor(2, random_state=0).fit([[0.0], [1.0]], [0, 1])
     with pytest.raises(ValueError, match="unknown id"):
         forest.forget(7)
-    with pytest.raises(ValueError, match="NaN"):
-        forest.partial_fit([[np.nan]], [1])
+    with pytest.raises(ValueError, match="infinity"):
+        forest.partial_fit([[np.inf]], [1])
     thread = threading.Thread(target=forest.partial_fit, args=([[2.0]], [2]))
     thread.start()
     thread.join(10)

@@ -3,52 +3,58 @@
 from __future__ import annotations
 
 import operator
+import secrets
 from collections.abc import Callable
 from numbers import Integral
 from typing import Any, NamedTuple, Self, TypeVar
 
 import joblib
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from .._validation import FOREST_CONSTRAINTS, JOINT_CONSTRAINTS, check_ids, check_range, check_rows
+from .._sklearn_compat import Interval, StrOptions
+from .._validation import FOREST_CONSTRAINTS, JOINT_CONSTRAINTS, check_ids, check_keys, check_range, find_ids_of_keys
 from ..engine.arrays import LABEL, LABEL_WEIGHT
 from ..engine.config import ForestConfig
 from ..engine.forest import OnlineForest
 from ..engine.interrupts import Interrupts
+from ..engine.keys import SALT_BYTES, KeyTable
 from ..engine.locking import change_alone, lock_of
 from ..engine.progress import SILENT, Progress
 from ..engine.tree_view import TreeViews
 from ..engine.values import Values
 from ..persistence import save
-from ..values.importances import find_importances
 from ..values.joint import JointValues, make_values
 from ..values.planning import Revision
 from ..values.tuning import Choice
+from .encoding import EncodesTables, Reading
+from .inputs import get_names, read_in_blocks
 
 T = TypeVar("T")
 
 # Attributes of a fitted estimator, which `fit` makes anew.
-FITTED = ("_forest", "_lock", "_checked", "_may_be_huge", "classes_", "n_features_in_", "feature_names_in_")
+FITTED = ("_forest", "_encoder", "_lock", "_checked", "_may_be_huge", "classes_", "n_features_in_", "feature_names_in_")
 
 
 class HeldRows(NamedTuple):
     """The rows that a forest holds, oldest first."""
 
     ids: np.ndarray  # (n,) in order of arrival, from 0: what `forget` takes
-    X: np.ndarray  # (n, d) as given
+    X: np.ndarray  # (n, d) as given; where there were gaps or categories, encoded as `encoded_feature_names_` says
     y: np.ndarray  # (n,), or (n, k) with several outputs
     sample_weight: np.ndarray  # (n,)
 
 
-class BSPForest(BaseEstimator):
+class BSPForest(EncodesTables):
     """What the classifier and the regressor share."""
 
     _parameter_constraints: dict = {
         **FOREST_CONSTRAINTS,
         **JOINT_CONSTRAINTS,
+        "categorical_features": [StrOptions({"from_dtype"}), "array-like", None],
+        "max_categories": [Interval(Integral, 1, None, closed="left")],
+        "hash_keys": ["boolean"],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -75,6 +81,9 @@ class BSPForest(BaseEstimator):
         metric: str | None = "learned",
         bandwidth: float | str = "auto",
         ridge: float | str = "auto",
+        categorical_features: Any = "from_dtype",
+        max_categories: int = 64,
+        hash_keys: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -91,17 +100,15 @@ class BSPForest(BaseEstimator):
         self.metric = metric
         self.bandwidth = bandwidth
         self.ridge = ridge
+        self.categorical_features = categorical_features
+        self.max_categories = max_categories
+        self.hash_keys = hash_keys
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
     # ------------------------------------------------------------------------------------------------------------------
     # Parameters
-
-    def _make_config(self, n_classes: int, n_outputs: int = 1) -> ForestConfig:
-        """Return what a forest is made with. The number of features is known."""
-        parameters = {name: getattr(self, name) for name in FOREST_CONSTRAINTS}
-        return ForestConfig.from_parameters(self.n_features_in_, n_classes, n_outputs=n_outputs, **parameters)
 
     def _check_parameters(self) -> None:
         """Check all parameters as `fit` does. The number of features is known."""
@@ -135,28 +142,68 @@ class BSPForest(BaseEstimator):
             change_alone(self, replace)
         return self
 
-    def _fit_new(self, X: np.ndarray, y: np.ndarray, w: np.ndarray, n_classes: int, *, in_order: bool) -> Self:
+    def _fit_new(
+        self, X: np.ndarray, y: np.ndarray, w: np.ndarray, n_classes: int, keys: Any = None, *, in_order: bool
+    ) -> Self:
         """Learn in a new forest. It may be interrupted anywhere: this estimator is then discarded."""
         config = self._make_config(n_classes, y.shape[1] if y.ndim == 2 else 1)
         seed = check_random_state(self.random_state).randint(0, 2**32, size=4, dtype=np.uint32)
-        values = make_values(self.values, self.bandwidth, self.ridge, int(seed[0]))
-        self._forest = OnlineForest(config, np.random.SeedSequence(seed.tolist()), values)
+        self._forest = forest = self._make_forest(config, seed)
+        forest.keys = KeyTable(secrets.token_bytes(SALT_BYTES) if self.hash_keys else b"")
+        encoded = check_keys(keys, forest, len(X))
+        if self._encoder is not None:
+            forest.trees.groups = self._encoder.describe_layout().groups
         self._set_verbosity()
-        self._may_be_huge = check_range(self._forest, X, False)
+        self._may_be_huge = check_range(forest, X, False)
         self._set_threads()
-        self._forest.learn(X, y, w, self._make_progress(len(X)), in_order=in_order)
+        forest.learn(X, y, w, self._make_progress(len(X)), in_order=in_order)
+        forest.add_keys(0, encoded)
         return self
 
-    def _learn(self, X: np.ndarray, y: np.ndarray, w: np.ndarray) -> Self:
-        """Learn more rows. `lock_of` is held."""
-        may_be_huge = check_range(self._forest, X, self._may_be_huge)
+    def _make_forest(self, config: ForestConfig, seed: np.ndarray) -> OnlineForest:
+        """Return an empty forest, given random words."""
+        values = make_values(self.values, self.bandwidth, self.ridge, int(seed[0]))
+        return OnlineForest(config, np.random.SeedSequence(seed.tolist()), values)
+
+    def _learn(
+        self,
+        reading: Reading,
+        y: np.ndarray,
+        w: np.ndarray,
+        keys: Any = None,
+        prepare: Callable[[], None] | None = None,
+    ) -> Self:
+        """Learn more rows, after a change of the forest that is to ``prepare`` it for them, if any. `lock_of` is held."""
+        X, encoder_before, encoder = reading
+        before = self._forest, self._encoder
+        encoded = check_keys(keys, self._forest, len(X))
         self._set_threads()
         self._set_verbosity()
         progress = self._make_progress(len(X))
-        self._may_be_huge |= may_be_huge
         self._refresh_values()
-        change_alone(self, lambda interrupts: self._forest.learn(X, y, w, progress, interrupts))
-        self._may_be_huge = may_be_huge
+
+        def learn(interrupts: Interrupts) -> None:
+            forest = self._adapt_forest(reading, interrupts)
+            may_be_huge = check_range(forest, X, self._may_be_huge)
+            self._may_be_huge |= may_be_huge
+            n_seen = forest.n_seen
+            self._forest, self._encoder = forest, encoder
+            if prepare is not None:
+                prepare()
+            try:
+                forest.learn(X, y, w, progress, interrupts)
+            except BaseException:
+                if forest.n_seen == n_seen and prepare is None:
+                    self._forest, self._encoder = before
+                elif encoder is not None and encoder_before is not None:
+                    self._encoder = encoder.retract(encoder_before, X[: forest.n_seen - n_seen])
+                raise
+            finally:
+                if self._forest is forest:
+                    forest.add_keys(n_seen, encoded)
+            self._may_be_huge = may_be_huge
+
+        change_alone(self, learn)
         return self
 
     def _refresh_values(self) -> None:
@@ -197,27 +244,51 @@ class BSPForest(BaseEstimator):
     def _set_threads(self) -> None:
         self._forest.trees.n_threads = 1 if self.n_jobs is None else int(joblib.effective_n_jobs(int(self.n_jobs)))
 
-    def forget(self, ids: Any) -> Self:
+    def forget(self, ids: Any = None, *, keys: Any = None) -> Self:
         """Forget rows exactly: what is left is distributed as if they had never been seen.
 
         If they alone reached an end of the range that a feature is scaled by, the trees are built afresh with the range of
-        the rows that are left.
+        the rows that are left. What they have taught about columns is forgotten, too: categories that no other row has, and their
+        part in the means that gaps are filled by. (What remains is that other rows of rare categories share the feature
+        "(other)".)
 
         Parameters
         ----------
-        ids : int or array-like of int
-            Rows counted in order of arrival, from 0.
+        ids : int, array-like of int or of bool
+            Rows counted in order of arrival, from 0; or a mask of the rows held, oldest first, as in `held_rows`.
+        keys : str, int or array-like of them
+            Instead of ``ids``: all rows that were learned with one of these keys.
 
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> from bspforest import BSPForestRegressor
+        >>> forest = BSPForestRegressor().fit([[0.0], [1.0], [2.0]], [5, 6, 7], keys=["ann", "bob", "ann"])
+        >>> forest.forget(keys="ann").held_rows().y.tolist()
+        [6.0]
         """
         check_is_fitted(self)
+        if (ids is None) == (keys is None):
+            raise ValueError("forget takes either ids or keys")
         with lock_of(self).changing:
-            wanted = check_ids(ids, self._forest)
+            wanted = check_ids(ids, self._forest) if keys is None else find_ids_of_keys(keys, self._forest)
             self._set_threads()
-            change_alone(self, lambda interrupts: self._forest.forget(wanted, interrupts))
+            change_alone(self, lambda interrupts: self._forget_rows(wanted, interrupts))
         return self
+
+    def held_keys(self) -> list[str | None]:
+        """Return the keys of the rows held, oldest first; None for rows without one. Hashed keys are returned as such.
+
+        Returns
+        -------
+        list of str or None
+        """
+        with lock_of(self).reading:
+            forest = self._fitted_forest()
+            return forest.keys.get(forest.rows.held_ids())
 
     def held_rows(self) -> HeldRows:
         """Return the rows held, oldest first, with their ids, labels and weights.
@@ -245,7 +316,9 @@ class BSPForest(BaseEstimator):
         """Return labels as the forest holds them in the terms of the user."""
         return labels
 
-    def save(self, path: Any, *, extra: dict[str, Any] | None = None, overwrite: bool = True) -> None:
+    def save(
+        self, path: Any, *, extra: dict[str, Any] | None = None, overwrite: bool = True, compress: bool = False
+    ) -> None:
         """Save the fitted forest in a file that `bspforest.load` reads: see `bspforest.persistence.save`.
 
         Parameters
@@ -255,15 +328,17 @@ class BSPForest(BaseEstimator):
             Anything JSON can hold, to be kept in the header of the file.
         overwrite : bool, default=True
             If False, and the file exists, FileExistsError.
+        compress : bool, default=False
+            Write a smaller file, in more time.
         """
-        save(self, path, extra=extra, overwrite=overwrite)
+        save(self, path, extra=extra, overwrite=overwrite, compress=compress)
 
     # ------------------------------------------------------------------------------------------------------------------
     # Reading
 
     def _check_before_predict(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        X = check_rows(self, X, reset=False)
+        X = self._encode(X)
         if self._forest.n_held == 0:
             raise ValueError(f"This {type(self).__name__} holds no samples; call partial_fit first.")
         self._set_threads()
@@ -280,11 +355,15 @@ class BSPForest(BaseEstimator):
         -------
         ndarray of shape (n_samples, n_estimators)
         """
-        with lock_of(self).reading:
+
+        def find(X: Any) -> np.ndarray:
             leaves = self._forest.trees.find_leaves(self._check_before_predict(X))
             for m, tree in enumerate(self.trees_):
                 leaves[:, m] = tree.node_of_leaf[leaves[:, m]]
             return leaves
+
+        with lock_of(self).reading:
+            return read_in_blocks(find, X)
 
     @property
     def n_samples_seen_(self) -> int:
@@ -330,13 +409,24 @@ class BSPForest(BaseEstimator):
 
     @property
     def feature_weights_(self) -> np.ndarray:
-        """What each feature is multiplied by once it is scaled to [0, 1]; the largest is 1."""
-        return self._read_refreshed(lambda: self._fitted_forest().trees.coordinates.weights.copy())
+        """What each column is multiplied by once it is scaled to [0, 1]; the largest is 1. All categories of a column share one."""
+        self._fitted_forest()
+        return self._read_refreshed(self._collect_weights)
 
     @property
     def feature_importances_(self) -> np.ndarray:
-        """The share of each feature in what labels vary by: mean squared slope times variance. They sum to 1."""
-        return self._read_refreshed(lambda: find_importances(self._fitted_forest()))
+        """The share of each column in what labels vary by: mean squared slope times variance. They sum to 1."""
+        self._fitted_forest()
+        return self._read_refreshed(self._sum_importances)
+
+    @property
+    def encoded_feature_names_(self) -> list[str]:
+        """The features that trees are made of: the names of columns, and of their gaps and categories.
+
+        Those of ``trees_`` and `held_rows` are in this order.
+        """
+        self._fitted_forest()
+        return get_names(self) if self._encoder is None else self._encoder.names
 
     @property
     def budget_(self) -> float:
@@ -352,8 +442,9 @@ class BSPForest(BaseEstimator):
 
     @property
     def nbytes_(self) -> int:
-        """Memory of trees and rows in bytes."""
-        return self._fitted_forest().trees.nbytes
+        """Memory of trees, rows and keys in bytes."""
+        forest = self._fitted_forest()
+        return forest.trees.nbytes + forest.keys.nbytes
 
     def __getstate__(self) -> dict:
         """Return a consistent state to be copied or pickled, without the lock."""
@@ -366,6 +457,12 @@ class BSPForest(BaseEstimator):
         if "_forest" in state:
             state["_forest"] = state["_forest"].snapshot()
         return state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        return tags
 
     def _fitted_forest(self) -> OnlineForest:
         try:

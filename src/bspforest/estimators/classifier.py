@@ -10,11 +10,13 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 
 from .._sklearn_compat import StrOptions, fit_context
-from .._validation import check_classes, check_labels, check_rows, check_weights, encode_labels
+from .._validation import check_classes, check_labels, check_weights, encode_labels
 from ..engine.locking import lock_of
 from ..values import mean
 from ..values.joint import JointValues
 from .base import BSPForest
+from .encoding import Reading
+from .inputs import read_in_blocks
 
 VOTINGS = ("soft", "hard")
 
@@ -64,6 +66,14 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
     ridge : "auto" or float, default="auto"
         Joint values only. The penalty of ridge regression, divided by the weight of each row; more noise asks for a larger
         one. ``"auto"`` chooses it together with ``bandwidth``.
+    categorical_features : "from_dtype", None or array-like, default="from_dtype"
+        Which columns hold categories: those of type category, string or object (with text in it); or a mask, indices or names;
+        None for no column.
+    max_categories : int, default=64
+        Categories of a column that have a feature of their own. All others share one.
+    hash_keys : bool, default=False
+        Hold only hashes of the keys of rows, salted with random bytes that are kept with them. They tell nothing about a key
+        that cannot be guessed.
     n_jobs : int or None, default=None
         Number of threads. The result does not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -87,6 +97,8 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         Number of features.
     feature_names_in_ : ndarray of str
         Names of the features, if X had any.
+    encoded_feature_names_ : list of str
+        The features that trees are made of: the names of columns, and of their gaps and categories.
     n_samples_seen_ : int
         Rows learned, forgotten ones included.
     n_samples_ : int
@@ -162,6 +174,9 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         metric: str | None = "learned",
         bandwidth: float | str = "auto",
         ridge: float | str = "auto",
+        categorical_features: Any = "from_dtype",
+        max_categories: int = 64,
+        hash_keys: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -181,6 +196,9 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
             metric=metric,
             bandwidth=bandwidth,
             ridge=ridge,
+            categorical_features=categorical_features,
+            max_categories=max_categories,
+            hash_keys=hash_keys,
             n_jobs=n_jobs,
             random_state=random_state,
             verbose=verbose,
@@ -189,7 +207,7 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         self.class_weight = class_weight
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, keys: Any = None) -> Self:
         """Forget everything and learn these rows in one batch.
 
         Parameters
@@ -198,18 +216,20 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,) or None
             Weights of the labels; they do not change where cuts fall.
+        keys : array-like of str or int of shape (n_samples,), or None
+            What the rows are called, for `forget`: several rows may have the same key, and None is no key.
 
         Returns
         -------
         self
         """
         fresh = self._make_unfitted()
-        X = check_rows(fresh, X, reset=True)
+        X = fresh._read_first(X, min_rows=1)
         y = check_labels(type(self).__name__, X, y)
         classes, index = np.unique(y, return_inverse=True)
-        return self._become(fresh._fit_classes(X, index, sample_weight, classes, in_order=False))
+        return self._become(fresh._fit_classes(X, index, sample_weight, classes, keys, in_order=False))
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, keys: Any = None) -> Self:
         """Learn more rows.
 
         Parameters
@@ -221,6 +241,8 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
             All labels that can occur. Required in the first call, optional and checked later.
         sample_weight : array-like of shape (n_samples,) or None
             Weights of the labels; they do not change where cuts fall.
+        keys : array-like of str or int of shape (n_samples,), or None
+            What the rows are called, for `forget`: several rows may have the same key, and None is no key.
 
         Returns
         -------
@@ -233,33 +255,60 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
             )
         with lock_of(self).changing:
             if not hasattr(self, "_forest"):
-                return self._fit_first(X, y, classes, sample_weight)
-            self._check_changed_parameters()
-            X = check_rows(self, X, reset=False, min_rows=0)
-            y = check_labels(type(self).__name__, X, y)
+                return self._fit_first(X, y, classes, sample_weight, keys)
+            reading, y = self._check_more(X, y)
             if classes is not None and not np.array_equal(check_classes(classes), self.classes_):
                 raise ValueError(
                     f"`classes={classes!r}` is not the same as on the first call: {self.classes_.tolist()}"
                 )
             index = encode_labels(y, self.classes_)
-            return self._learn(X, index, self._check_weights(sample_weight, X, index, self.classes_))
+            w = self._check_weights(sample_weight, reading.rows, index, self.classes_)
+            return self._learn(reading, index, w, keys)
 
-    def _fit_first(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
+    def _check_more(self, X: Any, y: Any) -> tuple[Reading, np.ndarray]:
+        """Return more rows and their labels, once they and the parameters are checked."""
+        self._check_changed_parameters()
+        reading = self._read_more(X)
+        return reading, check_labels(type(self).__name__, reading.rows, y)
+
+    def _add_classes(self, classes: np.ndarray, places: np.ndarray, X: Any, y: Any, keys: Any = None) -> Self:
+        """Learn rows with labels among more classes than before. If the rows are refused, nothing has changed.
+
+        Parameters
+        ----------
+        classes : ndarray
+            All labels, sorted.
+        places : ndarray of int
+            The places of the present classes among them, increasing. Classes may get other labels on this occasion.
+        X, y, keys : as for `partial_fit`
+        """
+        with lock_of(self).changing:
+            reading, y = self._check_more(X, y)
+            index = encode_labels(y, classes)
+            w = self._check_weights(None, reading.rows, index, classes)
+
+            def insert() -> None:
+                self._forest.insert_classes(places, len(classes))
+                self.classes_ = classes
+
+            return self._learn(reading, index, w, keys, insert)
+
+    def _fit_first(self, X: Any, y: Any, classes: Any, sample_weight: Any, keys: Any) -> Self:
         """Learn the rows of the first call of `partial_fit`."""
         if classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit.")
         self._validate_params()
         fresh = self._make_unfitted()
-        X = check_rows(fresh, X, reset=True, min_rows=0)
+        X = fresh._read_first(X, min_rows=0)
         known = check_classes(classes)
         index = encode_labels(check_labels(type(self).__name__, X, y), known)
-        return self._become(fresh._fit_classes(X, index, sample_weight, known, in_order=True))
+        return self._become(fresh._fit_classes(X, index, sample_weight, known, keys, in_order=True))
 
     def _fit_classes(
-        self, X: np.ndarray, index: np.ndarray, sample_weight: Any, classes: np.ndarray, *, in_order: bool
+        self, X: np.ndarray, index: np.ndarray, sample_weight: Any, classes: np.ndarray, keys: Any, *, in_order: bool
     ) -> Self:
         w = self._check_weights(sample_weight, X, index, classes)
-        self._fit_new(X, index.astype(np.float64), w, len(classes), in_order=in_order)
+        self._fit_new(X, index.astype(np.float64), w, len(classes), keys, in_order=in_order)
         self.classes_ = classes
         return self
 
@@ -294,7 +343,7 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        return self._read_refreshed(lambda: self._compute_probabilities(X))
+        return self._read_refreshed(lambda: read_in_blocks(self._compute_probabilities, X))
 
     def _compute_probabilities(self, X: Any) -> np.ndarray:
         """Return what `predict_proba` does, while nothing changes."""
@@ -334,7 +383,7 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         """
 
         def read() -> np.ndarray:  # both at once: another `fit` may change the classes
-            best = self._compute_probabilities(X).argmax(axis=1)
+            best = read_in_blocks(self._compute_probabilities, X).argmax(axis=1)
             return self.classes_[best]
 
         return self._read_refreshed(read)

@@ -8,11 +8,12 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from .._sklearn_compat import fit_context
-from .._validation import check_quantiles, check_rows, check_targets, check_weighted_targets
+from .._validation import check_quantiles, check_targets, check_weighted_targets
 from ..engine.locking import lock_of
-from ..values import mean
+from ..values import mean as mean_values
 from ..values.joint import JointValues
 from .base import BSPForest
+from .inputs import read_in_blocks
 
 
 class BSPForestRegressor(RegressorMixin, BSPForest):
@@ -60,6 +61,14 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
     ridge : "auto" or float, default="auto"
         Joint values only. The penalty of ridge regression, divided by the weight of each row; more noise asks for a larger
         one. ``"auto"`` chooses it together with ``bandwidth``.
+    categorical_features : "from_dtype", None or array-like, default="from_dtype"
+        Which columns hold categories: those of type category, string or object (with text in it); or a mask, indices or names;
+        None for no column.
+    max_categories : int, default=64
+        Categories of a column that have a feature of their own. All others share one.
+    hash_keys : bool, default=False
+        Hold only hashes of the keys of rows, salted with random bytes that are kept with them. They tell nothing about a key
+        that cannot be guessed.
     n_jobs : int or None, default=None
         Number of threads. The result does not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -73,6 +82,8 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         Number of features.
     feature_names_in_ : ndarray of str
         Names of the features, if X had any.
+    encoded_feature_names_ : list of str
+        The features that trees are made of: the names of columns, and of their gaps and categories.
     n_outputs_ : int
         Numbers per label.
     n_samples_seen_ : int
@@ -133,7 +144,7 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
     """
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, keys: Any = None) -> Self:
         """Forget everything and learn these rows in one batch.
 
         Parameters
@@ -143,19 +154,21 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
             Several outputs need joint values.
         sample_weight : array-like of shape (n_samples,) or None
             Weights of the labels; they do not change where cuts fall.
+        keys : array-like of str or int of shape (n_samples,), or None
+            What the rows are called, for `forget`: several rows may have the same key, and None is no key.
 
         Returns
         -------
         self
         """
-        return self._become(self._make_unfitted()._fit(X, y, sample_weight))
+        return self._become(self._make_unfitted()._fit(X, y, sample_weight, keys))
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, *, in_order: bool = False) -> Self:
-        X = check_rows(self, X, reset=True, min_rows=0 if in_order else 1)
+    def _fit(self, X: Any, y: Any, sample_weight: Any, keys: Any, *, in_order: bool = False) -> Self:
+        X = self._read_first(X, min_rows=0 if in_order else 1)
         y = check_targets(type(self).__name__, X, y)
-        return self._fit_new(X, y, check_weighted_targets(sample_weight, X, y), 0, in_order=in_order)
+        return self._fit_new(X, y, check_weighted_targets(sample_weight, X, y), 0, keys, in_order=in_order)
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, keys: Any = None) -> Self:
         """Learn more rows.
 
         Parameters
@@ -166,6 +179,8 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
             Several outputs need joint values.
         sample_weight : array-like of shape (n_samples,) or None
             Weights of the labels; they do not change where cuts fall.
+        keys : array-like of str or int of shape (n_samples,), or None
+            What the rows are called, for `forget`: several rows may have the same key, and None is no key.
 
         Returns
         -------
@@ -174,14 +189,15 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         with lock_of(self).changing:
             if not hasattr(self, "_forest"):
                 self._validate_params()
-                return self._become(self._make_unfitted()._fit(X, y, sample_weight, in_order=True))
+                return self._become(self._make_unfitted()._fit(X, y, sample_weight, keys, in_order=True))
             self._check_changed_parameters()
-            X = check_rows(self, X, reset=False, min_rows=0)
+            reading = self._read_more(X)
+            X = reading.rows
             y = check_targets(type(self).__name__, X, y)
             n_outputs = y.shape[1] if y.ndim == 2 else 1
             if n_outputs != self.n_outputs_:
                 raise ValueError(f"y has {n_outputs} columns, but this forest has learned {self.n_outputs_}")
-            return self._learn(X, y, check_weighted_targets(sample_weight, X, y))
+            return self._learn(reading, y, check_weighted_targets(sample_weight, X, y), keys)
 
     @property
     def n_outputs_(self) -> int:
@@ -212,17 +228,26 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_outputs), or two of them
         """
-        return self._read_refreshed(lambda: self._compute_labels(X, return_std))
+        mean, std, _ = self._predict_labels(X, return_std, None)
+        return (mean, std) if return_std else mean
 
-    def _compute_labels(self, X: Any, return_std: bool) -> Any:
-        """Return what `predict` does, while nothing changes."""
+    def _predict_labels(self, X: Any, return_std: bool, q: np.ndarray | None) -> tuple[np.ndarray, Any, Any]:
+        """Return the label of each row, and, if asked, its standard deviation and its quantiles: those not asked are None.
+
+        The trees are walked once for all of them.
+        """
+        compute = lambda some: self._compute_labels(some, return_std, q)  # noqa: E731
+        return self._read_refreshed(lambda: read_in_blocks(compute, X))
+
+    def _compute_labels(self, X: Any, return_std: bool, q: np.ndarray | None) -> tuple[np.ndarray, Any, Any]:
+        """Return what `_predict_labels` does, while nothing changes."""
         X = self._check_before_predict(X)
+        if q is not None and self.n_outputs_ > 1:
+            raise ValueError(f"predict_quantiles needs a forest with one output, but this one has {self.n_outputs_}")
         values = self._forest.values
         if isinstance(values, JointValues):
-            return values.predict_labels(self._forest, X, return_std=return_std)
-        sums = self._forest.trees.sum_leaves(X)
-        means = mean.means(self._forest, sums)
-        return (means, mean.stds(self._forest, X, sums)) if return_std else means
+            return values.predict_labels(self._forest, X, return_std=return_std, q=q)
+        return mean_values.predict_labels(self._forest, X, return_std=return_std, q=q)
 
     def predict_quantiles(self, X: Any, quantiles: Any = (0.05, 0.5, 0.95)) -> np.ndarray:
         """Return quantiles of the label. There must be one output.
@@ -240,15 +265,4 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         -------
         ndarray of shape (n_samples, n_quantiles)
         """
-        q = check_quantiles(quantiles)
-        return self._read_refreshed(lambda: self._compute_quantiles(X, q))
-
-    def _compute_quantiles(self, X: Any, q: np.ndarray) -> np.ndarray:
-        """Return what `predict_quantiles` does, while nothing changes."""
-        X = self._check_before_predict(X)
-        if self.n_outputs_ > 1:
-            raise ValueError(f"predict_quantiles needs a forest with one output, but this one has {self.n_outputs_}")
-        values = self._forest.values
-        if isinstance(values, JointValues):
-            return values.predict_quantiles(self._forest, X, q)
-        return mean.quantiles(self._forest, X, q)
+        return self._predict_labels(X, False, check_quantiles(quantiles))[2]

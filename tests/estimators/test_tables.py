@@ -1,0 +1,247 @@
+"""Test forests on tables with gaps, text, categories and booleans."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.inspection import permutation_importance
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+
+import bspforest
+from bspforest import BSPForestClassifier, BSPForestRegressor
+
+LEVELS = {"red": 0.0, "green": 2.0, "blue": -1.0}
+
+
+def make_frame(n, seed=0):
+    """Return a frame with every kind of column, and a label: a level by colour, one more where new, twice the size or 3 where it is
+    missing. The rest is noise.
+    """
+    rng = np.random.default_rng(seed)
+    size = rng.random(n)
+    size[rng.random(n) < 0.2] = np.nan
+    colour = rng.choice(list(LEVELS), n)
+    new = rng.random(n) < 0.5
+    y = np.array([LEVELS[c] for c in colour]) + new + np.where(np.isnan(size), 3.0, 2 * size)
+    frame = pd.DataFrame(
+        {
+            "size": size,
+            "colour": colour,
+            "new": new,
+            "shape": pd.Categorical(rng.choice(["round", "square"], n)),
+            "count": rng.integers(0, 9, n),
+            "note": pd.array(rng.choice(["a", "b", None], n), dtype="string"),
+        }
+    )
+    return frame, y
+
+
+FRAME, Y = make_frame(900)
+
+
+def regressor(n=20, **parameters):
+    return BSPForestRegressor(n, random_state=0, **parameters)
+
+
+@pytest.mark.parametrize("values", ["joint", "mean"])
+def test_every_type_of_a_pandas_frame(values):
+    forest = regressor(values=values).fit(FRAME[:600], Y[:600])
+    assert forest.n_features_in_ == 6 and forest.feature_names_in_.tolist() == list(FRAME.columns)
+    shares = forest.feature_importances_
+    assert shares.shape == forest.feature_weights_.shape == (6,) and shares.sum() == pytest.approx(1.0)
+    if values == "joint":
+        assert forest.score(FRAME[600:], Y[600:]) > 0.98
+        assert shares[3:].max() < 0.02 < 0.05 < shares[:3].min()
+    else:  # means need a larger budget where most features are 0 or 1
+        assert forest.score(FRAME[600:], Y[600:]) > regressor(values=values).fit(
+            FRAME[["size", "new"]][:600], Y[:600]
+        ).score(FRAME[["size", "new"]][600:], Y[600:])
+
+
+def test_pandas_polars_and_arrow_give_the_same_forest():
+    expected = regressor().fit(FRAME[:300], Y[:300]).predict(FRAME[300:400])
+    for convert in (pl.from_pandas, lambda frame: pa.Table.from_pandas(frame, preserve_index=False)):
+        forest = regressor().fit(convert(FRAME[:300]), Y[:300])
+        np.testing.assert_array_equal(forest.predict(convert(FRAME[300:400])), expected)
+        np.testing.assert_array_equal(forest.predict(FRAME[300:400]), expected)
+
+
+def test_arrays_with_gaps_and_objects():
+    X = np.random.default_rng(0).random((300, 3))
+    X[np.random.default_rng(1).random(X.shape) < 0.1] = np.nan
+    y = np.where(np.isnan(X[:, 0]), 2.0, 0.0)
+    forest = regressor().fit(X[:200], y[:200])
+    assert forest.score(X[200:], y[200:]) > 0.99
+    assert forest.encoded_feature_names_ == ["x0", "x0=(missing)", "x1", "x1=(missing)", "x2", "x2=(missing)"]
+    mixed = [[1.0, "a"], [2.0, "b"], [3.0, "a"], [4.0, "b"]] * 5
+    assert regressor().fit(mixed, [0, 1, 0, 1] * 5).predict([[2.5, "a"], [2.5, "b"]]).round().tolist() == [0, 1]
+
+
+def test_categorical_features():
+    X = np.column_stack([np.tile([0.0, 1.0, 2.0], 60), np.random.default_rng(0).random(180)])
+    frame = pd.DataFrame(X, columns=["code", "noise"])
+    for X_, given in ((X, [0]), (X, [True, False]), (frame, ["code"]), (X, [-2])):
+        forest = regressor(categorical_features=given).fit(X_, X[:, 0] == 1)
+        assert len(forest.encoded_feature_names_) == 4 and forest.n_features_in_ == 2
+    assert forest.predict([[1.0, 0.5]])[0] == pytest.approx(1.0, abs=0.05)
+    assert regressor(categorical_features=None).fit(X, X[:, 0]).encoded_feature_names_ == ["x0", "x1"]
+    for given, message in (
+        (["colour"], "names 'colour', which X does not have: its columns are code, noise"),
+        ([2], "has the entry 2, but X has 2 columns"),
+        ([True], "a mask of shape"),
+        ([0.5], "must be 'from_dtype', None, a mask, or a list"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            regressor(categorical_features=given).fit(frame, X[:, 0])
+    with pytest.raises(ValueError, match="column 'colour' holds text, but is not among categorical_features"):
+        regressor(categorical_features=None).fit(FRAME, Y)
+
+
+def test_errors_name_the_column_and_change_nothing():
+    forest = regressor(5).fit(FRAME[:50], Y[:50])
+    before = forest.predict(FRAME)
+    dated = FRAME[:5].assign(count=pd.Timestamp("2024-01-01"))
+    for call in (lambda X: forest.partial_fit(X, Y[:5]), forest.predict):
+        with pytest.raises(TypeError, match="column 'count' holds dates or times"):
+            call(dated)
+        with pytest.raises(ValueError, match="column 'size' holds numbers, but 'big' in row 0"):
+            call(FRAME[:5].assign(size="big"))
+        with pytest.raises(ValueError, match="infinity in column 'size', row 2"):
+            call(FRAME[:5].assign(size=[1, 2, np.inf, 1, 1]))
+        with pytest.raises(ValueError, match="feature names"):
+            call(FRAME[:5].rename(columns={"size": "length"}))
+    with pytest.raises(TypeError, match="column 'count' holds dates or times"):
+        regressor().fit(dated, Y[:5])
+    with pytest.raises(ValueError, match="y contains NaN"):
+        forest.partial_fit(FRAME[:2].assign(colour="black"), [1.0, np.nan])
+    assert "colour=black" not in forest.encoded_feature_names_
+    np.testing.assert_array_equal(forest.predict(FRAME), before)
+
+
+@pytest.mark.parametrize("values", ["joint", "mean"])
+def test_a_stream_gives_the_same_answers_as_a_batch_on_the_same_trees(values):
+    """New categories and first gaps come one row at a time. After a solve on trees that are built afresh, which forgetting a row
+    brings, the answers are the same, bit for bit. For means, rows are compared: their trees are not built afresh.
+    """
+    frame = FRAME[:200].copy()
+    frame.loc[: 199 // 2, "size"] = 0.5  # the first gap comes late
+    frame.loc[150:160, "colour"] = "black"
+    online, batch = regressor(values=values), regressor(values=values)
+    for k in range(len(frame)):
+        online.partial_fit(frame[k : k + 1], Y[k : k + 1])
+    batch.partial_fit(frame, Y[:200])
+    assert online.encoded_feature_names_ == batch.encoded_feature_names_
+    np.testing.assert_array_equal(online.held_rows().X, batch.held_rows().X)
+    if values == "joint":
+        np.testing.assert_array_equal(online.forget(3).predict(FRAME), batch.forget(3).predict(FRAME))
+    else:
+        assert np.corrcoef(online.predict(FRAME), batch.predict(FRAME))[0, 1] > 0.8
+
+
+def test_the_first_gap_after_many_numbers():
+    X = np.random.default_rng(0).random((400, 2))
+    y = X[:, 0]
+    forest = regressor().fit(X, y)
+    assert forest._encoder is None
+    at_mean = forest.predict([[X[:, 0].mean(), 0.5]])
+    np.testing.assert_allclose(forest.predict([[np.nan, 0.5]]), at_mean, rtol=1e-9)
+    forest.partial_fit([[np.nan, 0.5]], [5.0])
+    assert forest.encoded_feature_names_ == ["x0", "x0=(missing)", "x1"] and forest.n_samples_ == 401
+    assert forest.held_rows().X[-1].tolist() == [pytest.approx(X[:, 0].mean()), 1.0, 0.5]
+    assert forest.forget(400).encoded_feature_names_ == ["x0", "x1"]
+    assert forest._forest.trees.n_features == 2
+
+
+def test_forgetting_reaches_the_encoder():
+    """After it, categories, means and fills are those of the other rows alone."""
+    frame = FRAME[:100].copy()
+    frame.loc[7, ["colour", "size"]] = ["secret", 1e6]
+    kept = np.delete(np.arange(100), [7, 9])
+    forest = regressor().partial_fit(frame, Y[:100]).forget([7, 9])
+    fresh = regressor().partial_fit(frame.iloc[kept], Y[kept])
+    np.testing.assert_array_equal(forest.held_rows().X, fresh.held_rows().X)
+    assert forest.held_rows().ids.tolist() == kept.tolist()
+    assert forest._encoder.sums.totals.tolist() == fresh._encoder.sums.totals.tolist()
+    assert b"secret" not in pickle.dumps(forest)
+    assert forest.score(FRAME[100:], Y[100:]) > 0.5
+    assert forest.forget(forest.held_rows().ids).n_samples_ == 0
+    assert forest.partial_fit(frame, Y[:100]).n_samples_ == 100
+
+
+def test_a_window_with_new_categories():
+    forest = regressor(10, window=50)
+    for start in range(0, 300, 10):
+        forest.partial_fit(FRAME[start : start + 10].assign(colour=f"c{start // 100}"), Y[start : start + 10])
+    assert forest.n_samples_ == 50 and "colour=c2" in forest.encoded_feature_names_
+
+
+def test_files_and_copies_keep_the_encoder(tmp_path):
+    forest = regressor().fit(FRAME[:200], Y[:200])
+    forest.save(tmp_path / "m")
+    for again in (bspforest.load(tmp_path / "m", check="fully"), pickle.loads(pickle.dumps(forest))):
+        np.testing.assert_array_equal(again.predict(FRAME), forest.predict(FRAME))
+        assert again.encoded_feature_names_ == forest.encoded_feature_names_
+        more = FRAME[200:230].assign(colour="violet")
+        again.partial_fit(more, Y[200:230])
+        expected = pickle.loads(pickle.dumps(forest)).partial_fit(more, Y[200:230])
+        np.testing.assert_array_equal(again.predict(FRAME), expected.predict(FRAME))
+    assert clone(forest).get_params() == forest.get_params()
+
+
+def test_categories_share_a_weight_that_others_do_not():
+    forest = regressor(50).fit(FRAME, Y)
+    weights = forest._forest.trees.coordinates.weights
+    names = forest.encoded_feature_names_
+    of = dict(zip(names, weights, strict=True))
+    assert of["colour=red"] == of["colour=blue"] == of["colour=green"] > 2 * of["shape=round"]
+    assert of["shape=round"] == of["shape=square"]
+    forest.partial_fit(FRAME[:1].assign(colour="violet"), Y[:1])
+    at = forest.encoded_feature_names_.index("colour=violet")
+    assert forest._forest.trees.coordinates.weights[at] == of["colour=red"]
+
+
+def test_a_given_scaling_is_that_of_columns():
+    frame = FRAME[["size", "colour"]]
+    forest = regressor(scaling=([0.0, 0.0], [2.0, 1.0])).fit(frame, Y)
+    low, high = forest._forest.range
+    assert (low[0], high[0]) == (0.0, 2.0) and (high[1:] == 1.0).all()
+
+
+def test_a_pipeline_with_sparse_output_in_some_folds():
+    """ColumnTransformer returns sparse or dense rows, as their density is."""
+    transformer = ColumnTransformer(
+        [
+            ("text", OneHotEncoder(handle_unknown="ignore"), ["colour", "shape"]),
+            ("numbers", SimpleImputer(), ["size", "count"]),
+        ],
+        sparse_threshold=0.55,
+    )
+    scores = cross_val_score(make_pipeline(transformer, regressor()), FRAME, Y, cv=3)
+    assert scores.min() > 0.5
+
+
+def test_grid_search_and_permutation_importance():
+    search = GridSearchCV(regressor(10), {"metric": [None, "learned"]}, cv=2).fit(FRAME[:300], Y[:300])
+    assert search.best_score_ > 0.9
+    importances = permutation_importance(
+        search.best_estimator_, FRAME[300:500], Y[300:500], n_repeats=2, random_state=0
+    )
+    means = importances.importances_mean
+    assert means[3:].max() < 0.02 < 0.05 < means[:3].min()
+
+
+def test_a_classifier_on_a_table():
+    forest = BSPForestClassifier(20, random_state=0).fit(FRAME[:600], FRAME["shape"][:600] == "round")
+    assert forest.score(FRAME[600:], FRAME["shape"][600:] == "round") == 1.0
+    assert forest.feature_importances_.argmax() == 3
+    assert forest.predict_proba(FRAME[:3].assign(shape="oval")).shape == (3, 2)
