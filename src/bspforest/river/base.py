@@ -14,12 +14,14 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._sklearn_compat import validate_parameter_constraints
-from .._validation import FOREST_CONSTRAINTS, JOINT_CONSTRAINTS
+from .._validation import FOREST_CONSTRAINTS, JOINT_CONSTRAINTS, find_ids_of_keys
 from ..engine.config import ForestConfig
 from ..engine.forest import OnlineForest
 from ..engine.interrupts import Interrupts
+from ..engine.keys import KeyTable
 from ..engine.locking import ReadWriteLock, change_alone, lock_of
 from ..engine.progress import SILENT
+from ..tables.reserve import count_reserved
 from ..values.importances import find_importances
 from ..values.joint import make_values
 from .rows import Columns, check_frame, check_weight, pad_columns, read_frame, read_row, widen
@@ -33,10 +35,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-# A forest is built afresh for each new key. After the first so many times, if keys come more often than once per eighth of the rows
-# held, it is built with columns for further keys. (1,100 rows with a new key each: 60 s before, 3 s now.)
-EXACT_REBUILDS = 32
-OFTEN = 8
+def join_keys(before: OnlineForest, keys: np.ndarray | None) -> np.ndarray | None:
+    """Return the keys of the rows held, and then these; None if no row has one."""
+    held = before.keys.encode(before.keys.get(before.rows.held_ids()))
+    if keys is None and not (held != b"").any():
+        return None
+    return held if keys is None else np.concatenate([held, keys])
 
 
 class RiverForest(base.Estimator):
@@ -104,13 +108,16 @@ class RiverForest(base.Estimator):
         except (AttributeError, TypeError):
             raise TypeError(f"x must be a dict of features, got {type(x).__name__}") from None
 
-    def _learn(self, columns: Columns, X: np.ndarray, y: np.ndarray, w: np.ndarray, known: dict) -> None:
+    def _learn(
+        self, columns: Columns, X: np.ndarray, y: np.ndarray, w: np.ndarray, known: dict, keys: np.ndarray | None
+    ) -> None:
         """Learn rows in these columns, which may be more than before, as may the labels known."""
         before = self._forest
         rebuild = before is None or len(columns) > before.config.n_features or self._is_settled(before)
         if before is None or rebuild:
             if before is not None:
                 X, y, w = self._with_held_rows(before, X, y, w)
+                keys = join_keys(before, keys)
             forest = self._make_forest(len(columns) + self._spare_columns(len(columns)), len(known))
         else:
             forest = before
@@ -120,7 +127,11 @@ class RiverForest(base.Estimator):
             if len(known) > forest.trees.n_classes:
                 forest.add_classes(len(known) - forest.trees.n_classes)
                 self._labels = known
-            forest.learn(rows, y, w, SILENT, interrupts)
+            n_seen = forest.n_seen
+            try:
+                forest.learn(rows, y, w, SILENT, interrupts)
+            finally:
+                forest.add_keys(n_seen, keys)
             self._forest, self._columns, self._labels = forest, columns, known
             if rebuild:
                 self._seen_at_rebuild = forest.n_seen
@@ -129,12 +140,11 @@ class RiverForest(base.Estimator):
         change_alone(self, learn)
 
     def _spare_columns(self, n: int) -> int:
-        """Return how many columns to reserve beside n. None, unless new keys come faster than forests should be built."""
+        """Return how many columns to reserve beside n."""
         forest = self._forest
-        if forest is None or self._n_rebuilds < EXACT_REBUILDS or len(self._columns) == n:
+        if forest is None or len(self._columns) == n:
             return 0
-        since = forest.n_seen - self._seen_at_rebuild
-        return 0 if OFTEN * since >= forest.n_held else max(8, n // 2)
+        return count_reserved(n, self._n_rebuilds, forest.n_seen - self._seen_at_rebuild, forest.n_held)
 
     def _is_settled(self, forest: OnlineForest) -> bool:
         """Return whether columns are reserved, though no key has come for as many rows as are held."""
@@ -151,7 +161,7 @@ class RiverForest(base.Estimator):
         """Return a label as the forest holds it, and all labels known then."""
         raise NotImplementedError
 
-    def learn_one(self, x: dict, y: Any, w: float = 1.0) -> None:
+    def learn_one(self, x: dict, y: Any, w: float = 1.0, key: Any = None) -> None:
         """Learn a row.
 
         Parameters
@@ -162,8 +172,11 @@ class RiverForest(base.Estimator):
             Its label.
         w
             The weight of the label; it does not change where cuts fall.
+        key
+            What the row is called, for `forget_one`: text or a whole number. Several rows may have the same.
 
         """
+        keys = None if key is None else KeyTable().encode([key])
         with lock_of(self).changing:
             columns = self._columns_of(x)
             row = read_row(x, columns)
@@ -176,11 +189,45 @@ class RiverForest(base.Estimator):
                 and forest is not None
                 and len(columns) == forest.config.n_features
             ):
-                change_alone(self, lambda interrupts: forest.learn_row(row, code, weight, interrupts))
+                change_alone(self, lambda interrupts: self._learn_row(forest, row, code, weight, keys, interrupts))
             else:
-                self._learn(columns, row, np.array([code]), np.array([weight]), known)
+                self._learn(columns, row, np.array([code]), np.array([weight]), known, keys)
 
-    def learn_many(self, X: pd.DataFrame, y: Any, w: Any = 1.0) -> None:
+    @staticmethod
+    def _learn_row(
+        forest: OnlineForest, row: np.ndarray, code: float, w: float, keys: np.ndarray | None, interrupts: Interrupts
+    ) -> None:
+        n_seen = forest.n_seen
+        try:
+            forest.learn_row(row, code, w, interrupts)
+        finally:
+            if keys is not None:
+                forest.add_keys(n_seen, keys)
+
+    def forget_one(self, key: Any) -> None:
+        """Forget all rows that were learned with a key, exactly: what is left is distributed as if they had never been seen.
+
+        Features and labels stay known, even if no other row has them.
+
+        Parameters
+        ----------
+        key
+            What the rows were called when they were learned.
+
+        """
+        with lock_of(self).changing:
+            forest = self._forest
+            if forest is None:
+                raise ValueError(f"no row that is held has the key {key!r}: nothing has been learned")
+            ids = find_ids_of_keys([key], forest)
+
+            def forget(interrupts: Interrupts) -> None:
+                forest.forget(ids, interrupts)
+                forest.values.refresh(forest, interrupts)
+
+            change_alone(self, forget)
+
+    def learn_many(self, X: pd.DataFrame, y: Any, w: Any = 1.0, keys: Any = None) -> None:
         """Learn rows at once. The forest has the same law as after learning them one by one, with other random numbers.
 
         Parameters
@@ -191,6 +238,8 @@ class RiverForest(base.Estimator):
             A Series of labels.
         w
             One weight, or one per row.
+        keys
+            What the rows are called, for `forget_one`; `None` for no key.
 
         """
         check_frame(X)
@@ -203,13 +252,17 @@ class RiverForest(base.Estimator):
         if not labels:
             return
         weight = np.array([check_weight(v) for v in weights])
+        names = None if keys is None else list(keys)
+        if names is not None and len(names) != len(X):
+            raise ValueError(f"X has {len(X)} rows, but keys has {len(names)} entries")
+        encoded = None if names is None else KeyTable().encode(names)
         with lock_of(self).changing:
             columns = self._columns_of(dict.fromkeys(X.columns))
             rows = read_frame(X, columns)
             codes, known = np.empty(len(X)), self._labels
             for k, label in enumerate(labels):
                 codes[k], known = self._encode(label, known)
-            self._learn(columns, rows, codes, weight, known)
+            self._learn(columns, rows, codes, weight, known, encoded)
 
     # ------------------------------------------------------------------------------------------------------------------
     # Predicting

@@ -71,6 +71,11 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
     seed
         Random seed for reproducibility.
 
+    Attributes
+    ----------
+    feature_importances_
+        The share of each feature in what labels vary by, as a dictionary; empty before any learning.
+
     Examples
     --------
     >>> from bspforest.river import BSPForestClassifier
@@ -149,6 +154,8 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
         ----------
         x
             A dictionary of numbers; keys that were never learned are ignored.
+        **kwargs
+            Ignored.
 
         Returns
         -------
@@ -175,7 +182,17 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
         return mean.shares(forest, forest.trees.sum_leaves(rows, hard=self.voting == "hard"))
 
     def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
-        """Return `predict_proba_one` for each row of a DataFrame; one column per label."""
+        """Return `predict_proba_one` for each row of a DataFrame; one column per label.
+
+        Parameters
+        ----------
+        X
+            A DataFrame with one column per feature.
+
+        Returns
+        -------
+        A DataFrame.
+        """
         check_frame(X)
         with lock_of(self).reading:
             forest = self._forest
@@ -184,7 +201,17 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
             return make_frame(self._predict_proba(forest, self._read_frame(forest, X)), X, list(self._labels))
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
-        """Return the most probable label for each row of a DataFrame; None before any learning."""
+        """Return the most probable label for each row of a DataFrame; None before any learning.
+
+        Parameters
+        ----------
+        X
+            A DataFrame with one column per feature.
+
+        Returns
+        -------
+        A Series.
+        """
         check_frame(X)
         with lock_of(self).reading:
             forest = self._forest

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from river import proba
+
 from ..engine.locking import lock_of
 from ..values import mean
 from ..values.joint import JointValues
@@ -65,6 +67,11 @@ class BSPForestRegressor(RiverForest, base.MiniBatchRegressor):
     seed
         Random seed for reproducibility.
 
+    Attributes
+    ----------
+    feature_importances_
+        The share of each feature in what labels vary by, as a dictionary; empty before any learning.
+
     Examples
     --------
     >>> from bspforest.river import BSPForestRegressor
@@ -117,7 +124,7 @@ class BSPForestRegressor(RiverForest, base.MiniBatchRegressor):
     def _encode(self, y: Any, known: dict) -> tuple[float, dict]:
         return check_number("y", y), known
 
-    def predict_one(self, x: dict) -> float:
+    def predict_one(self, x: dict, with_dist: bool = False) -> Any:
         """Return the label of a row; 0 before any learning.
 
         With `values="mean"`, this is the mean over trees of the mean label in the leaf.
@@ -126,8 +133,16 @@ class BSPForestRegressor(RiverForest, base.MiniBatchRegressor):
         ----------
         x
             A dictionary of numbers; keys that were never learned are ignored.
+        with_dist
+            Return a normal distribution, of class `river.proba.Gaussian`, instead of a number: with the label as its mean, and how
+            far off predictions are near the row as its standard deviation.
 
+        Returns
+        -------
+        A number, or a distribution.
         """
+        if with_dist:
+            return self._predict_distribution(x)
         with lock_of(self).reading:
             forest = self._forest
             if forest is None:
@@ -137,8 +152,28 @@ class BSPForestRegressor(RiverForest, base.MiniBatchRegressor):
                 return float(forest.values.predict(forest, row)[0, 0])
             return mean.mean_of_row(forest, forest.trees.sum_leaves(row)[0].tolist())
 
+    def _predict_distribution(self, x: dict) -> proba.Gaussian:
+        with lock_of(self).reading:
+            forest = self._forest
+            if forest is None:
+                return proba.Gaussian()
+            row = self._read_row(forest, x)
+            values: Any = forest.values if isinstance(forest.values, JointValues) else mean
+            label, std, _ = values.predict_labels(forest, row, return_std=True, q=None)
+        return proba.Gaussian._from_state(n=forest.n_held, m=float(label[0]), var=float(std[0]) ** 2, ddof=0)
+
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
-        """Return `predict_one` for each row of a DataFrame."""
+        """Return `predict_one` for each row of a DataFrame.
+
+        Parameters
+        ----------
+        X
+            A DataFrame with one column per feature.
+
+        Returns
+        -------
+        A Series.
+        """
         check_frame(X)
         with lock_of(self).reading:
             forest = self._forest
