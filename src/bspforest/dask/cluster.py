@@ -1,0 +1,284 @@
+"""The shards of a forest on a Dask cluster: where they are, calling them, and replacing those that are lost."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future as Call
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
+
+import numpy as np
+from distributed import Client, Future, wait
+from distributed.protocol import to_serialize
+
+from ..engine.arrays import PREDICTION_WALKS
+from .shard import TreeShard
+
+# Seconds to wait for a worker to take a shard, and for any worker at all: a nanny restarts a worker in a few.
+PLACING, WAITING = 20.0, 60.0
+
+# Workers that may be lost one after another while the same trees are built, before that is an error.
+MOST_ATTEMPTS = 5
+
+
+# Seconds after which a call that has not returned is first looked after, and between two looks in the end.
+FIRST_LOOK, LAST_LOOK = 0.2, 2.0
+
+NO_SCHEDULER = (
+    "The Dask scheduler does not answer ({error!r}). The rows that were learned are held by this process: held_rows() returns them, and "
+    "another forest can learn them."
+)
+
+
+class ShardLostError(Exception):
+    """The worker that holds a shard does not answer, or does not hold it any longer."""
+
+
+class TreesReplacedError(Exception):
+    """A worker was lost, and its trees have been drawn afresh: what was going on must begin again."""
+
+
+def divide(n_trees: int, n_workers: int) -> list[tuple[int, int]]:
+    """Return the first and last tree of each shard.
+
+    Predictions along paths are summed in groups of `PREDICTION_WALKS` trees, whose walks take turns: a group stays together.
+    """
+    n_groups = -(-n_trees // PREDICTION_WALKS)
+    n = max(1, min(n_workers, n_groups))
+    ends = [min(n_trees, PREDICTION_WALKS * (n_groups * k // n)) for k in range(n + 1)]
+    return list(itertools.pairwise(ends))
+
+
+class Shard:
+    """A share of the trees, and where it is."""
+
+    def __init__(self, first: int, last: int) -> None:
+        self.first, self.last = first, last
+        self.address: str | None = None  # None while it is nowhere
+        self.future: Future | None = None  # keeps the actor alive
+
+    @property
+    def n_trees(self) -> int:
+        return self.last - self.first
+
+
+class Shards:
+    """All shards of a forest. One operation at a time: hold ``lock``.
+
+    Parameters
+    ----------
+    client : Client
+    n_trees : int
+
+    Attributes
+    ----------
+    restore : callable
+        Called with a shard on a new worker, to fill it.
+    n_lost : int
+        Shards that were lost and replaced.
+    sent, received : int
+        Bytes of arrays sent to workers and received from them.
+    """
+
+    def __init__(self, client: Client, n_trees: int) -> None:
+        self.client = client
+        self.lock = threading.RLock()
+        self.n_lost = 0
+        self.sent = self.received = 0
+        self.unused: list[tuple[str, int]] = []  # trees and matrices that shards may drop
+        self.restore: Callable[[Shard], None] | None = None
+        self._count = itertools.count()
+        workers = self._wait_for_workers(set())
+        self.parts = [Shard(*ends) for ends in divide(n_trees, len(workers))]
+        for part in self.parts:
+            self._place(part)
+
+    def make_key(self) -> int:
+        """Return a number that was not used before."""
+        return next(self._count)
+
+    # ------------------------------------------------------------------------------------------------------------------
+    # Calling
+
+    def start(self, part: Shard, method: str, *args: Any) -> Call:
+        """Start a call of a method of a shard."""
+        self.sent += count_bytes(args)
+        loop = cast(Any, self.client.loop).asyncio_loop
+        return asyncio.run_coroutine_threadsafe(self._execute(part, method, args), loop)
+
+    async def _execute(self, part: Shard, method: str, args: tuple) -> Any:
+        # What `Actor` does, but straight to the worker: by default, it sends everything through the scheduler.
+        if part.address is None or part.future is None:
+            raise ShardLostError
+        call = asyncio.ensure_future(
+            self.client.rpc(part.address).actor_execute(
+                function=method, actor=part.future.key, args=[to_serialize(arg) for arg in args], kwargs={}
+            )
+        )
+        # Dask tries for 30 s to connect to a worker that is gone. The scheduler knows at once.
+        patience = FIRST_LOOK
+        while not (await asyncio.wait({call}, timeout=patience))[0]:
+            patience = min(2 * patience, LAST_LOOK)
+            if part.address not in (await self._identify())["workers"]:
+                call.cancel()
+                raise ShardLostError
+        try:
+            reply = call.result()
+        except (OSError, KeyError):  # it is gone, or was restarted under the same address
+            raise ShardLostError from None
+        if reply["status"] == "OK":
+            return reply["result"]
+        raise reply["exception"]
+
+    async def _identify(self) -> dict[str, Any]:
+        """Return what the scheduler knows of its workers."""
+        try:
+            return await cast(Any, self.client.scheduler).identity(n_workers=-1)
+        except OSError as error:
+            raise RuntimeError(NO_SCHEDULER.format(error=error)) from error
+
+    def finish(self, part: Shard, call: Call) -> Any:
+        """Return the result of a call. If the shard is lost, note it, and raise `ShardLostError`."""
+        try:
+            result = call.result()
+        except ShardLostError:
+            part.address = part.future = None
+            raise
+        self.received += count_bytes(result)
+        return result
+
+    def call_each(self, calls: Iterable[tuple[Shard, str, tuple]]) -> tuple[list[Any], BaseException | None]:
+        """Run calls side by side; return their results, None where a shard is lost, and the first other error, if any."""
+        started = [(part, self.start(part, method, *args)) for part, method, args in calls]
+        results: list[Any] = []
+        failure: BaseException | None = None
+        for part, call in started:
+            try:
+                results.append(self.finish(part, call))
+            except ShardLostError:
+                results.append(None)
+            except Exception as error:
+                results.append(error)
+                failure = failure or error
+        return results, failure
+
+    def pass_on(self, n: int, size: int, calls: Callable[[slice], tuple[str, tuple, Callable]]) -> list[Any]:
+        """Let pieces of n rows go from shard to shard, each beginning with what the last one returned; return the results.
+
+        ``calls(piece)`` returns a method, what it begins with, and what makes its arguments. While one shard works on a piece, others
+        work on others.
+        """
+
+        def run(start: int) -> Any:
+            method, state, arguments = calls(slice(start, min(n, start + size)))
+            for part in self.parts:
+                state = self.finish(part, self.start(part, method, *arguments(state)))
+            return state
+
+        starts = range(0, n, size)
+        if len(starts) <= 1:
+            return [run(start) for start in starts]
+        with ThreadPoolExecutor(len(self.parts) + 1) as pool:
+            return list(pool.map(run, starts))
+
+    # ------------------------------------------------------------------------------------------------------------------
+    # Placing
+
+    @property
+    def are_complete(self) -> bool:
+        """Whether all shards are on workers, as far as is known."""
+        return all(part.address is not None for part in self.parts)
+
+    def repair(self) -> None:
+        """Replace shards that are lost, on the workers that have the fewest."""
+        deadline = time.monotonic() + WAITING
+        for part in self.parts:
+            attempts = 0
+            while part.address is None:
+                attempts += 1
+                if attempts > MOST_ATTEMPTS:
+                    raise RuntimeError(
+                        f"{MOST_ATTEMPTS} workers were lost while they built trees {part.first} to {part.last - 1}: have they run out of "
+                        "memory? No row is lost: the next call tries again."
+                    )
+                self._place(part, deadline)
+                self.n_lost += 1
+                try:
+                    assert self.restore is not None
+                    self.restore(part)
+                except ShardLostError:
+                    part.address = part.future = None
+
+    def _place(self, part: Shard, deadline: float | None = None) -> None:
+        """Make an actor for a shard, on the worker that has the fewest."""
+        deadline = time.monotonic() + WAITING if deadline is None else deadline
+        failed: set[str] = set()
+        while True:
+            workers = self._wait_for_workers(failed, deadline)
+            held = [other.address for other in self.parts] if hasattr(self, "parts") else []
+            address = min(workers, key=lambda address: (held.count(address), address))
+            future = self.client.submit(
+                TreeShard,
+                workers[address],
+                actor=True,
+                workers=[address],
+                allow_other_workers=False,
+                pure=False,
+                key=f"bspforest-shard-{np.random.SeedSequence().entropy:x}",
+            )
+            if self._is_placed(future, address):
+                part.address, part.future = address, future
+                return
+            future.cancel()
+            failed.add(address)
+
+    def _is_placed(self, future: Future, address: str) -> bool:
+        """Wait until a worker has made an actor; return False if it does not, or is gone."""
+        deadline, patience = time.monotonic() + PLACING, FIRST_LOOK
+        while time.monotonic() < deadline:
+            try:
+                wait(future, timeout=patience)
+                return future.status == "finished"
+            except TimeoutError:
+                patience = min(2 * patience, LAST_LOOK)
+                if address not in self._find_workers():
+                    return False
+        return False
+
+    def _find_workers(self) -> dict[str, Any]:
+        """Return what the scheduler knows of its workers, by address."""
+        try:
+            return self.client.sync(self._identify)["workers"]
+        except RuntimeError:
+            raise
+        except Exception as error:
+            raise RuntimeError(NO_SCHEDULER.format(error=error)) from error
+
+    def _wait_for_workers(self, failed: set[str], deadline: float | None = None) -> dict[str, int]:
+        """Return the workers there are and their numbers of threads; wait for one that has not failed."""
+        deadline = time.monotonic() + WAITING if deadline is None else deadline
+        while True:
+            found = self._find_workers().items()
+            workers = {address: info["nthreads"] for address, info in found if address not in failed}
+            if workers:
+                return workers
+            if time.monotonic() > deadline:
+                raise RuntimeError(
+                    f"There was no Dask worker for {WAITING:.0f} s. No row is lost: they are held by this process, and trees are built "
+                    "afresh by the next call that finds a worker."
+                )
+            failed.clear()
+            time.sleep(0.2)
+
+
+def count_bytes(parts: Any) -> int:
+    """Return the bytes of arrays among parts."""
+    if isinstance(parts, np.ndarray):
+        return parts.nbytes
+    if isinstance(parts, dict):
+        return sum(map(count_bytes, parts.values()))
+    return sum(map(count_bytes, parts)) if isinstance(parts, tuple | list) else 0
