@@ -93,7 +93,7 @@ def test_output_in_ascii(data, tmp_path):
             [*command, "--chunk-rows", "5", *options], capture_output=True, env=environment, timeout=120
         )
         assert end.returncode == 0 and expected in end.stdout.decode("ascii"), end.stderr
-    assert json.loads(end.stdout)["features"] == ["é", "b"]
+    assert json.loads(end.stdout)["columns"] == ["é", "b"]
 
 
 # ----------------------------------------------------------------------------------------------------------------------

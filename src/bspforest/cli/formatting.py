@@ -24,6 +24,17 @@ def format_number(value: float) -> str:
     return f"{value:.{max(0, min(4, 3 - math.floor(math.log10(size)) if size >= 1 else 4))}f}"
 
 
+def format_count(n: int, noun: str) -> str:
+    """Format a number of things, with the noun in singular or plural.
+
+    >>> format_count(1, "malformed row"), format_count(1200, "row"), format_count(0, "class"), format_count(2, "entry")
+    ('1 malformed row', '1,200 rows', '0 classes', '2 entries')
+    """
+    if n != 1:
+        noun = noun.removesuffix("y") + "ies" if noun.endswith("y") else noun + ("es" if noun.endswith("s") else "s")
+    return f"{n:,} {noun}"
+
+
 def format_table(rows: Sequence[Sequence[str]]) -> list[str]:
     r"""Return lines with aligned columns: the first to the left, all others to the right.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from .. import __version__
 from .argument_types import count, fractions, names, positive
-from .data_arguments import COLUMNS, FORMATS, add_column_arguments, add_reading_arguments
+from .data_arguments import COLUMNS, FORMATS, add_column_arguments, add_key_arguments, add_reading_arguments
 from .forest_arguments import add_forest_arguments
 from .terminal import printable
 
@@ -18,6 +19,14 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         super().error(printable(message))
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse arguments, also ``--na-values -999,unknown``, which argparse would take for two options."""
+        given = list(sys.argv[1:] if args is None else args)
+        for k in range(len(given) - 1, 0, -1):
+            if given[k - 1] == "--na-values" and given[k].startswith("-") and not given[k].startswith("--"):
+                given[k - 1 : k + 1] = [f"--na-values={given[k]}"]
+        return super().parse_known_args(given, namespace)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -169,10 +178,21 @@ def _add_learn(commands) -> argparse.ArgumentParser:
         metavar="S",
         help="save every S seconds (default: 60, unless --checkpoint-rows)",
     )
+    group.add_argument(
+        "--compress",
+        action=argparse.BooleanOptionalAction,
+        help="write a smaller file, in more time (default: as the existing file is, a new one is not compressed)",
+    )
     group.add_argument("--chunk-rows", type=count, metavar="N", help="rows learned at a time (default: 1000)")
+    parser.add_argument(
+        "--dask",
+        metavar="ADDRESS",
+        help="learn on the Dask cluster of this scheduler, or with local:N on N processes of this machine; the model is the same",
+    )
     _add_wait(parser)
     _add_progress(parser)
     add_column_arguments(parser)
+    add_key_arguments(parser)
     add_forest_arguments(parser)
     add_reading_arguments(parser)
     return parser
@@ -225,15 +245,17 @@ def _add_forget(commands) -> argparse.ArgumentParser:
     parser = _add(
         commands,
         "forget",
-        "FILE (--ids A,B-C,... | --ids-from FILE) [-o OUT]",
+        "FILE (--ids A,B-C,... | --ids-from FILE | --keys FILE) [-o OUT]",
         "remove rows from a model, exactly",
         "The remaining model is distributed as if the rows had never been learned. Rows are counted from 0 in\n"
-        "the order in which they were learned, without malformed rows that were skipped.\n\n"
-        "The means that replace missing numbers are recomputed from the remaining rows. The encoding does not\n"
-        "change: names of categories and classes that only forgotten rows had stay in the file. So do the means\n"
-        "that replaced missing numbers in other rows, and a checksum of all rows, which --resume needs.",
+        "the order in which they were learned, without malformed rows that were skipped; or they are named by the\n"
+        "keys they were learned with (learn --key): all rows of a key are forgotten.\n\n"
+        "Means that replace missing numbers are those of the remaining rows, also where they have replaced some,\n"
+        "and names of categories that only forgotten rows had are gone. Names of classes, and a checksum of all\n"
+        "rows, which --resume needs, stay in the file.",
         "  bspforest forget delay.bsp --ids 3,17,100-199\n"
-        "  bspforest forget delay.bsp --ids-from rows.txt -o smaller.bsp",
+        "  bspforest forget delay.bsp --ids-from rows.txt -o smaller.bsp\n"
+        "  bspforest forget delay.bsp --keys customers.txt",
     )
     parser.add_argument("model", type=Path, metavar="FILE", help="the model, changed in place unless -o is given")
     given = parser.add_mutually_exclusive_group(required=True)
@@ -241,6 +263,7 @@ def _add_forget(commands) -> argparse.ArgumentParser:
     given.add_argument(
         "--ids-from", metavar="FILE", help='a file with one row or range per line; "-" is standard input'
     )
+    given.add_argument("--keys", metavar="FILE", help='a file with one key per line; "-" is standard input')
     parser.add_argument(
         "-o", "--output", type=Path, metavar="OUT", help="write the new model here, and do not change FILE"
     )
@@ -267,12 +290,13 @@ def _add_plot(commands) -> argparse.ArgumentParser:
     parser = _add(
         commands,
         "plot",
-        "FILE --dims A B -o OUT [--at NAME=X ...]",
+        "FILE --dims A B -o OUT [--at NAME=VALUE ...]",
         "draw the predictions of a model over two of its features",
-        "Draws the prediction, and beside it how certain it is. All other features are fixed at their medians,\n"
-        "or at the values given.",
+        "Draws the prediction, and beside it how certain it is. All other columns are fixed at the values given; those\n"
+        "without one at their medians, or for text at the most frequent category. Outliers do not stretch the axes, and\n"
+        "areas far from all rows are blank; a note says how many rows lie outside, and what is far.",
         "  bspforest plot delay.bsp --dims distance dep_time -o delay.png\n"
-        "  bspforest plot delay.bsp --dims distance dep_time --at month=7 --at carrier=AA=1 -o july.png",
+        "  bspforest plot delay.bsp --dims distance dep_time --at month=7 --at carrier=AA -o july.png",
     )
     parser.add_argument("model", type=Path, metavar="FILE", help="the model")
     parser.add_argument(
@@ -285,8 +309,8 @@ def _add_plot(commands) -> argparse.ArgumentParser:
         "--at",
         action="append",
         default=[],
-        metavar="NAME=X",
-        help="fix another feature at X; can be given several times",
+        metavar="NAME=VALUE",
+        help="fix another column at a number, a category of text, (other) or (missing); can be given several times",
     )
     return parser
 

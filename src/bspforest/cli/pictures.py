@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import CommandError, NoMatplotlibError, UsageError
+from .formatting import format_count
 from .output_files import check_writable
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#666666")
@@ -67,7 +68,14 @@ def draw_curves(
         figure, (ax, beside) = plt.subplots(1, 2, **layout)
         _draw_shares(beside, shares)
     _draw_scores(ax, curves, floor, span)
-    ax.set(xlabel="rows predicted", ylabel=f"{score} over the last {window:,} rows", title=title)
+    ax.set(xlabel="rows predicted", ylabel=f"{score} over the last {format_count(window, 'row')}", title=title)
+    save_picture(figure, path)
+
+
+def save_picture(figure: Any, path: Path) -> None:
+    """Write a figure to a file, whose folder is created if needed, and close it."""
+    import matplotlib.pyplot as plt
+
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         figure.savefig(path, dpi=150)

@@ -8,6 +8,7 @@ from typing import TextIO
 
 from ..engine import precompile
 from ..engine.progress import StatusLine
+from .formatting import format_count
 
 COMPILING = "Compiling the kernels, once on a machine"
 
@@ -33,7 +34,7 @@ class RowProgress:
         if self._line.is_due(now):
             rate = (rows - self._rows_at_start) / max(now - self._start, 1e-9)
             read = f" ({min(share_read, 1.0):.0%} read)" if share_read is not None else ""
-            self._line.draw(f"{rows:,} rows{read}  {rate:,.0f} rows/s  {note()}".rstrip())
+            self._line.draw(f"{format_count(rows, 'row')}{read}  {rate:,.0f} rows/s  {note()}".rstrip())
 
     def close(self) -> None:
         """Erase the line, so that other output takes its place."""

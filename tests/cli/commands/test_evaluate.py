@@ -39,7 +39,7 @@ def test_scores_of_numbers_match_a_loop_in_python(numbers, run, tmp_path):
     rows = [200, 300, 450, 600]
     assert found["importances"] == [{"rows": n, "shares": pytest.approx(importances[n])} for n in rows]
     rmse = np.sqrt(np.mean(error**2))
-    assert out.startswith("Task: regression ('y' holds numbers)\n600 rows, 3 features; 550 predicted and then learned")
+    assert out.startswith("Task: regression ('y' holds numbers)\n600 rows, 3 columns; 550 predicted and then learned")
     assert re.search(rf"^BSP forest +{rmse:.4f} ", out, re.M)
     assert re.search(r"^Importances of features in percent\nrows +b +a +c\n200 ", out, re.M)
     assert "last 100" in out and out.endswith(f"Picture: {tmp_path / 'new' / 's.png'}\n")

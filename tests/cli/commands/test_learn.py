@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from pathlib import Path
@@ -17,7 +18,7 @@ from bspforest import BSPForestClassifier, BSPForestRegressor
 from bspforest.cli.commands.learn import Learner
 from bspforest.cli.errors import CommandError
 from bspforest.cli.model.checkpoint import Checkpoints
-from bspforest.persistence import load_with_extra
+from bspforest.persistence import Saver, load_with_extra, read_header
 
 
 def write_lines(path, rows):
@@ -50,6 +51,40 @@ def test_model_is_that_of_partial_fit(numbers, run, tmp_path):
     for start in range(0, 600, 100):
         forest.partial_fit(X[start : start + 100], y[start : start + 100])
     assert same(bspforest.load(model), forest)
+
+
+def test_compress(numbers, run, tmp_path, monkeypatch):
+    """All files are compressed, checkpoints too. --resume keeps a file as it is, unless told otherwise."""
+    path, model, plain = tmp_path / "growing.csv", tmp_path / "m.bsp", tmp_path / "plain.bsp"
+    lines = Path(numbers[0]).read_text().splitlines(keepends=True)
+    options = ("--target", "y", "--trees", 3, "--chunk-rows", 100)
+    assert run("learn", numbers[0], *options, "--model", plain)[0] == 0
+    written, replace = [], os.replace
+
+    def note(source, target):
+        written.append("compression" in read_header(source))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", note)
+    monkeypatch.setattr(Saver, "busy", False)  # else a checkpoint that is slow to write is not followed by others
+    command = ("learn", path, *options, "--model", model, "--checkpoint-rows", 100)
+    for n, option, expected in (
+        (300, "--compress", True),
+        (400, None, True),
+        (500, "--no-compress", False),
+        (600, None, False),
+    ):
+        path.write_text("".join(lines[: n + 1]))
+        written.clear()
+        assert run(*command, *([option] if option else []), *(["--resume"] if n > 300 else []))[0] == 0
+        assert set(written) == {expected} and ("compression" in read_header(model)) == expected
+    assert same(bspforest.load(model), bspforest.load(plain))
+    assert run(*command, "--overwrite")[0] == 0
+    assert "compression" not in read_header(model)
+    forest = bspforest.load(model)
+    forest.save(model, extra=load_with_extra(model)[1], compress=True)
+    assert run(*command, "--overwrite")[0] == 0
+    assert "compression" not in read_header(model)
 
 
 @pytest.mark.parametrize(
@@ -254,7 +289,7 @@ def test_failed_learning_keeps_the_last_checkpoint(run, tmp_path, monkeypatch):
     assert run("learn", data, "--model", whole, *options)[0] == 0
     partial_fit = BSPForestRegressor.partial_fit
 
-    def fail(self, X, y):
+    def fail(self, X, y, keys):
         partial_fit(self, X, y)
         if self.n_samples_seen_ == 35:
             raise MemoryError
@@ -423,3 +458,31 @@ def test_resume_with_the_same_options(run, tmp_path):
     assert code == 0 and "No new rows" in out
     code, _, err = run(*command, "--number", "a")
     assert code == 2 and "with 'a' as text" in err
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Counts in messages
+
+
+def test_counts_of_one(run, tmp_path):
+    """One row, class, tree, feature and malformed row are not called rows, classes, and so on."""
+    data, model = tmp_path / "d.csv", tmp_path / "m.bsp"
+    data.write_text("a,y\n1,u\n1,2,3\n")
+    command = ("learn", data, "--target", "y", "--model", model, "--trees", 1, "--on-error", "skip")
+    code, out, _ = run(*command)
+    assert code == 0 and "\n1 class: u\n1 row learned in " in out
+    assert ", 1 malformed row skipped; 1 row held by 1 tree\n" in out
+    assert "Continuing after 1 row\nNo new rows in" in run(*command, "--resume")[1]
+    code, _, err = run(*command, "--append")
+    assert code == 2 and "the model has learned 1 row of it already; --resume continues after it" in err
+    assert ": 1 row, 1 skipped\n" in run("info", model)[1]
+    assert run("forget", model, "--ids", 0)[1].startswith("1 row forgotten, 0 held")
+    data.write_text("a,y\n2,u\n")
+    code, _, err = run(*command, "--resume")
+    assert code == 1 and f"the first row of {data} is not the one that was learned" in err
+    data.write_text("y\n1.5\n1,5\n")
+    code, _, err = run("learn", data, "--target", "y", "--model", model, "--overwrite")
+    assert code == 1 and "no columns are left" in err
+    data.write_text("a,y\n1,u\n2,u\n2,v,3\n")
+    out = run("evaluate", data, "--target", "y", "--chunk-rows", 1, "--trees", 1, "--on-error", "skip")[1]
+    assert "2 rows, 1 column; 1 predicted and then learned in chunks of 1, 1 malformed row skipped\n" in out

@@ -15,10 +15,11 @@ import bspforest
 from bspforest import BSPForestClassifier
 
 
-def test_predictions_match_python(numbers, run, tmp_path):
+@pytest.mark.parametrize("values", ["joint", "mean"])
+def test_predictions_match_python(numbers, run, tmp_path, values):
     path, X, _ = numbers
     model, out_file = tmp_path / "m.bsp", tmp_path / "p.parquet"
-    run("learn", path, "--target", "y", "--model", model, "--trees", 7)
+    run("learn", path, "--target", "y", "--model", model, "--trees", 7, "--values", values)
     forest = bspforest.load(model)
     mean, std = forest.predict(X, return_std=True)
     code, out, err = run("predict", model, path, "--std", "--quantiles", "0.1,0.9", "--keep", "a")
@@ -28,6 +29,11 @@ def test_predictions_match_python(numbers, run, tmp_path):
     np.testing.assert_array_equal([float(row["std"]) for row in rows], std)
     np.testing.assert_array_equal([float(row["q0.9"]) for row in rows], forest.predict_quantiles(X, [0.9])[:, 0])
     np.testing.assert_array_equal([float(row["a"]) for row in rows], X[:, 0])
+    columns = csv.DictReader(io.StringIO(run("predict", model, path, "--quantiles", "0.9")[1]))
+    assert [row["q0.9"] for row in columns] == [row["q0.9"] for row in rows] and columns.fieldnames == [
+        "prediction",
+        "q0.9",
+    ]
     assert run("predict", model, path, "-o", out_file)[0] == 0
     np.testing.assert_array_equal(pq.read_table(out_file)["prediction"].to_numpy(), mean)
     code, _, err = run("predict", model, path, "-o", out_file)
@@ -86,7 +92,7 @@ def test_data_without_rows(models, run, tmp_path):
         assert run("predict", model, none, *asked, "--drop", "name")[:2] == (0, ",".join(names) + "\n")
     none.write_text(f"{header}\nfirst,x,u\n")
     code, out, err = run("predict", models[0], none, "--drop", "name", "--on-error", "skip")
-    assert (code, out) == (0, "prediction\n") and "1 malformed rows skipped" in err
+    assert (code, out) == (0, "prediction\n") and "1 malformed row skipped: it has no prediction" in err
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bspforest.cli.data import csv_source, table_sources
+from bspforest.cli.data import csv_cleaning, csv_source, table_sources
 from bspforest.cli.data.csv_source import CsvSource
 from bspforest.cli.data.sources import open_source
 from bspforest.cli.errors import CommandError
@@ -76,7 +76,7 @@ def test_csv_is_read_as_by_the_standard_library(rows, block, crlf):
     """Rows and their lines are those of Python's csv module, for any fields and any block size."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\r\n" if crlf else "\n")
-    writer.writerows([["a", "b"], *rows])
+    writer.writerows([["a", "c"], *rows])  # no row is the header once more
     lines, line = [], 2
     for row in rows:
         lines.append(f"line {line}")
@@ -84,7 +84,7 @@ def test_csv_is_read_as_by_the_standard_library(rows, block, crlf):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(csv_source, "BLOCK", block)
         source = CsvSource(io.BytesIO(text.getvalue().encode()), "any.csv", delimiter=",")
-        found, rejected = read_all(source, {"a": "text", "b": "text"})
+        found, rejected = read_all(source, {"a": "text", "c": "text"})
     assert found == [(line, *row) for line, row in zip(lines, rows, strict=True)]
     assert not rejected
 
@@ -97,7 +97,8 @@ def test_csv_is_read_as_by_the_standard_library(rows, block, crlf):
         (b"a,b\n", "has no rows"),
         (b"a,a\n1,2\n", "two columns named 'a'"),
         (b"\xff\xfea\x00", "UTF-16"),
-        (b'a,b\n1,2\n3,"4\n5,6\n', "line 3: a quote is opened and never closed"),
+        (b'\na,"b\n1,2\n', "line 2: a quote is opened and never closed: 'a,\"b'"),
+        (b'a,"b,c\n1,"2",3\n', "line 1: a quote is opened and never closed: 'a,\"b,c'"),
     ],
 )
 def test_invalid_csv_is_refused(data, message):
@@ -105,12 +106,85 @@ def test_invalid_csv_is_refused(data, message):
         CsvSource(io.BytesIO(data), "data.csv").sample(10)
 
 
-def test_unclosed_quote_does_not_fill_the_memory(monkeypatch):
+# A quote that is not closed: within other quoted fields, after a field with a line end, before an empty field, at the end.
+UNCLOSED = (
+    b'a,t,b\r\n1,x,2\r\n3,"y,4\r\n5,"z",6\r\n"7","one\r\ntwo",8\r\n9,"three\r\nfour","10\r\n'
+    b'11,"",12\r\n13,"",14\r\n15,"v ""w""",16\r\n17,"u,18\r\n\r\n19,s,20\r\n21,"r'
+)
+
+
+@pytest.mark.parametrize("block", [1, 7, 30, 1 << 20])
+@pytest.mark.parametrize("n_sample", [0, 100])
+def test_unclosed_quote_is_one_malformed_row(block, n_sample, monkeypatch):
+    """The rows after it are read as if it were not there."""
+    monkeypatch.setattr(csv_source, "BLOCK", block)
+    source = CsvSource(io.BytesIO(UNCLOSED), "data.csv")
+    rows, rejected = read_all(source, {"a": "number", "t": "text", "b": "number"}, n_sample)
+    assert rows == [
+        ("line 2", 1.0, "x", 2.0),
+        ("line 4", 5.0, "z", 6.0),
+        ("line 5", 7.0, "one\r\ntwo", 8.0),
+        ("line 9", 11.0, "", 12.0),
+        ("line 10", 13.0, "", 14.0),
+        ("line 11", 15.0, 'v "w"', 16.0),
+        ("line 14", 19.0, "s", 20.0),
+    ]
+    never = "a quote is opened and never closed"
+    assert rejected == [
+        ("line 3", f"{never}: '3,\"y,4'"),
+        ("line 7", f'{never}: \'9,"three\\r\\nfour","10\''),
+        ("line 12", f"{never}: '17,\"u,18'"),
+        ("line 15", f"{never}: '21,\"r'"),
+    ]
+
+
+@pytest.mark.parametrize("block", [100, 1 << 20])
+def test_quote_that_is_closed_too_late(block, monkeypatch):
+    """It must not fill the memory, and does not take more rows with it than its own."""
+    monkeypatch.setattr(csv_cleaning, "LONGEST_FIELD", 1000)
+    monkeypatch.setattr(csv_source, "BLOCK", block)
+    lines = b"".join(b"%d,x\n" % k for k in range(500))
+    source = CsvSource(io.BytesIO(b'a,b\n1,2\n3,"' + lines + b'4,"\n'), "data.csv")
+    rows, rejected = read_all(source, {"a": "number", "b": "text"})
+    assert rejected[0] == ("line 3", "a quote is opened and not closed within 1,000 bytes: '3,\"0,x'")
+    assert rejected[1:] == [("line 503", "a quote is opened and never closed: '4,\"'")]
+    assert [row[1] for row in rows] == [1.0, *range(1, 500)]
+    source = CsvSource(io.BytesIO(b'a,b\n1,"' + b"x" * 5000 + b'"\n'), "data.csv")
+    assert read_all(source, {"a": "number", "b": "text"})[1] == []  # on one line, it may be long
+
+
+@pytest.mark.parametrize("block", [1, 9, 1 << 20])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_repeated_headers(block, end, monkeypatch):
+    """Also with a byte order mark and at the end; not within a quoted field, and not a row that only begins like it."""
+    monkeypatch.setattr(csv_source, "BLOCK", block)
+    lines = ["a,t", "1,x", "a,t", "\ufeffa,t ", "2,y", "a,tt", '3,"', "a,t", '"', "4,a", "a,t"]
+    source = CsvSource(io.BytesIO(end.join(lines).encode()), "data.csv")
+    kinds = {"a": "number", "t": "text"}
+    source.sample(100)
+    blocks = list(source.read(kinds))
+    rows = [row for b in blocks for row in zip(*(b.columns[name].to_pylist() for name in kinds), strict=True)]
+    assert rows == [(1.0, "x"), (2.0, "y"), (3.0, f"{end}a,t{end}"), (4.0, "a")]
+    assert [row for b in blocks for row in b.rejected] == [(("line", 6), "'a' in column 'a' is not a number")]
+    assert [notice for b in blocks for notice in b.notices] == [
+        f"line {k}: the header once more, which is skipped" for k in (3, 4, 11)
+    ]
+
+
+def test_header_of_numbers_is_not_skipped():
+    """A first line of numbers, without --no-header, could as well be a row."""
+    source = CsvSource(io.BytesIO(b"1,2\n3,4\n1,2\n"), "data.csv")
+    assert [row[1] for row in read_all(source, {"1": "number", "2": "number"})[0]] == [3.0, 1.0]
+
+
+def test_record_without_end_does_not_fill_the_memory(monkeypatch):
     monkeypatch.setattr(csv_source, "LONGEST", 5000)
     monkeypatch.setattr(csv_source, "BLOCK", 1000)
-    data = b'a,b\n1,2\n3,"' + b"x" * 20_000 + b'"\n'
+    data = b"a,b\n1,2\n3," + b"x" * 20_000 + b"\n"
     with pytest.raises(CommandError, match=r"line 3: no end of the record within"):
         read_all(CsvSource(io.BytesIO(data), "data.csv"), {"a": "number", "b": "text"})
+    with pytest.raises(CommandError, match=r"line 1: no end of the record within"):
+        CsvSource(io.BytesIO(data.replace(b"\n", b" ")), "data.csv")
 
 
 def test_delimiters_and_headers():

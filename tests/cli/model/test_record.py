@@ -51,7 +51,8 @@ def data(tmp_path_factory):
 def forge(run, data, tmp_path):
     """Return a function that writes a model file with another record, given as JSON text, and its true record."""
     model = tmp_path / "model.bsp"
-    assert run("learn", data, "--target", "kind", "--trees", 2, "--chunk-rows", 20, "--model", model)[0] == 0
+    options = ("--trees", 2, "--chunk-rows", 20, "--na-values", "never")
+    assert run("learn", data, "--target", "kind", *options, "--model", model)[0] == 0
     forest, extra = load_with_extra(model)
     image = make_content(forest, None)
     header = json.loads(image.header)
@@ -120,26 +121,32 @@ def test_mutated_records(forge, run, data):
 @pytest.mark.parametrize(
     ("place", "value", "message"),
     [
-        (("format",), "2", "the record has format 2, expected 1"),
+        (("format",), "1", "the record has format 1, expected 2"),
         (("columns",), "[]", "columns is empty"),
-        (("columns", 0, "mean"), "1e999", "columns[0].mean is inf, expected a number"),
-        (("columns", 0, "count"), "-1", "columns[0].count is -1, expected a whole number from 0 to"),
-        (("columns", 0, "categories"), '["u"]', "columns[0] has categories, but its kind is number"),
+        (("columns", 0, "kind"), '"date"', "columns[0].kind is 'date', expected one of number, boolean, text"),
+        (("columns", 0, "kind"), '"text"', "the record has the column 'a' as text, but the forest has not"),
+        (("columns", 2, "kind"), '"number"', "the record has the column 't' as number, but the forest has not"),
+        (("columns", 0, "name"), '"z"', "the record has other columns than the forest"),
         (("columns", 1, "name"), '"a"', "two columns have the name 'a'"),
-        (("columns", 2, "categories"), '["u", "u"]', "columns: two features would be named 't=u'"),
         (("columns", 0, "extra"), "1", "columns[0] has an unknown entry 'extra'"),
         (("target", "name"), None, "target has no 'name'"),
         (("target", "name"), '"a"', "the target is one of the columns"),
         (("target", "classes"), '["y", "x", "z"]', "target.classes are not in order"),
         (("target", "classes"), '["x", "y"]', "the record has other classes than the forest"),
+        (("target", "added"), '["w"]', "target.added are not different classes"),
+        (("target", "added"), '["x", "x"]', "target.added are not different classes"),
+        (("target", "added"), '["x", []]', "target.added are not different classes"),
+        (("target", "added"), '["x", "y", "z"]', "target.added are all classes"),
+        (("target", "is_closed"), "1", "target.is_closed is 1, expected true or false"),
         (("target", "task"), '"regression"', "target: a regression has numbers and no classes"),
-        (("columns", 0, "indicator"), "true", "the record has 7 features, but the forest 6"),
         (("sources",), "[]", "sources is empty"),
-        (("sources", 0, "rows"), "41", "41 rows are recorded as learned, but the forest has seen 40"),
+        (("sources", 0, "rows"), "41", "the record has 41 rows learned, but the forest has seen 40"),
         (("sources", 0, "first"), "[50, [1, 2]]", "sources[0].first[0] is 50, expected a whole number from 1 to 40"),
         (("sources", 0, "crc"), "[1, 4294967296]", "sources[0].crc is 4294967296, expected a whole number"),
         (("sources", 0, "path"), '"a\\u0000b"', "expected the name of a file"),
         (("dropped",), "[1]", "dropped[0] is 1, expected text"),
+        (("na_values",), '["x", 1]', "na_values[1] is 1, expected text"),
+        (("key",), "1", "key is 1, expected text"),
         (("chunk_rows",), "0", "chunk_rows is 0, expected a whole number from 1"),
     ],
 )
@@ -179,11 +186,11 @@ def test_every_command_checks_the_record(command, forge, run, data, tmp_path):
         ({"forest": FOREST | {"joint": None}}, "forest.joint is None, expected an object"),
         (
             {"forest": FOREST | {"joint": {"choice": [1.0, {"float": "x"}, 0.1], "revisions": []}}},
-            "ridge is an object of 1 entries",
+            "ridge is an object of 1 entry",
         ),
         (
             {"forest": FOREST | {"joint": {"choice": [1.0], "revisions": []}}},
-            "forest.joint.choice has 1 entries, expected 3",
+            "forest.joint.choice has 1 entry, expected 3",
         ),
         ({"forest": FOREST | {"joint": {"choice": None}}}, "forest.joint has no 'revisions'"),
         ({"forest": FOREST | {"n_knots": -1}}, "forest.n_knots is -1, expected a whole number"),
@@ -200,7 +207,7 @@ def test_every_command_checks_the_record(command, forge, run, data, tmp_path):
         (revise(1, "\x1b[31m"), "the last revision.scaling is '\\x1b[31m', expected one of minmax, quantile"),
         (revise(2, None), "the last revision.metric is None, expected text"),
         (revise(3, "2"), "the last revision.n_effective_features is '2', expected a number"),
-        (revise(5, {"float": "-inf"}), "the last revision.error is an object of 1 entries, expected a number"),
+        (revise(5, {"float": "-inf"}), "the last revision.error is an object of 1 entry, expected a number"),
         (revise(7, 10**400), "the last revision.ridge is a huge number, too large for a number"),
         ({"parameters": []}, "parameters is a list of 0 entries, expected an object"),
         ({"parameters": {"x": json.loads(NESTED)}}, "parameters is nested too deeply"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 
+from ..formatting import format_count
 from ..progress import compile_kernels
 from ..terminal import print_lines
 
@@ -14,7 +15,7 @@ def run(options: argparse.Namespace) -> int:
     begun = time.perf_counter()
     n = compile_kernels()
     if n:
-        print_lines(f"{n} kernels compiled in {time.perf_counter() - begun:.0f} s.")
+        print_lines(f"{format_count(n, 'kernel')} compiled in {time.perf_counter() - begun:.0f} s.")
     else:
         print_lines("All kernels are compiled.")
     return 0

@@ -19,7 +19,7 @@ from ..errors import NoMatplotlibError, UsageError
 from ..evaluation.baselines import ForestModel, make_baseline
 from ..evaluation.runner import Runner
 from ..forest_arguments import make_parameters
-from ..formatting import format_table
+from ..formatting import format_count, format_table
 from ..pictures import check_picture, draw_curves
 from ..progress import compile_kernels
 from ..terminal import print_lines
@@ -38,7 +38,9 @@ def run(options: argparse.Namespace) -> int:
     forest, runners = _make_runners(make_parameters(options), refit_every=options.rows // 5, window=window)
     mistake = Mistake(runners[0], forest, options.rows)
     compile_kernels()
-    print_lines(f"{options.rows:,} rows, each predicted and then learned; {options.trees} trees.")
+    print_lines(
+        f"{format_count(options.rows, 'row')}, each predicted and then learned; {format_count(options.trees, 'tree')}."
+    )
     _run_stream(runners, mistake, X, y)
     print_lines("", *_format_scores(runners, window), "", *mistake.describe())
     shares = {f"x{k}": float(share) for k, share in enumerate(forest.feature_importances_, start=1)}

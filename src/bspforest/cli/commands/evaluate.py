@@ -20,7 +20,7 @@ from ..evaluation.baselines import ForestModel, make_baseline
 from ..evaluation.importances import ImportanceTracker
 from ..evaluation.runner import Runner
 from ..forest_arguments import make_parameters
-from ..formatting import draw_bars, format_number, format_table
+from ..formatting import draw_bars, format_count, format_number, format_table
 from ..output_files import check_writable, describe_special
 from ..pictures import check_picture, draw_curves
 from ..progress import RowProgress, compile_kernels
@@ -49,10 +49,11 @@ def run(options: argparse.Namespace) -> int:
     assert target is not None
     n_classes = len(target.classes or [])
     model = ForestModel(n_classes, **parameters)
+    names = list(stream.schema.kinds)
     runners = [Runner("BSP forest", model, n_classes, options.score_window)]
-    importances = ImportanceTracker(model.forest, stream.encoder.names)
+    importances = ImportanceTracker(model.forest, names)
     for name in options.against:
-        runners.append(make_baseline(name, n_classes, len(stream.encoder.names), parameters, options.score_window))
+        runners.append(make_baseline(name, n_classes, len(names), parameters, options.score_window))
     to_table = options.json != "-"
     if to_table:
         print_lines(*notes)
@@ -68,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
         if interrupted:
             raise KeyboardInterrupt
         raise CommandError(
-            f"{stream.source.name} has {stream.n_rows} rows, all in the first chunk, which is only learned: "
+            f"{stream.source.name} has {format_count(stream.n_rows, 'row')}, all in the first chunk, which is only learned: "
             "use a smaller --chunk-rows"
         )
     importances.finish()
@@ -88,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
         content = _as_json(stream, runners, seconds, options) | {"importances": importances.to_json()}
         _write_json(content, options.json)
     if interrupted:
-        print_errors(f"Interrupted after {stream.n_rows:,} rows.")
+        print_errors(f"Interrupted after {format_count(stream.n_rows, 'row')}.")
     return 130 if interrupted else 0
 
 
@@ -104,7 +105,7 @@ def _run_stream(
         while left > 0 and (chunk := stream.next(int(min(options.chunk_rows, left)))) is not None:
             assert chunk.y is not None
             for runner in runners:
-                runner.step(chunk.X, chunk.y, first=first)
+                runner.step(chunk.table, chunk.y, first=first)
             importances.update()
             first = False
             left -= len(chunk)
@@ -121,10 +122,10 @@ def _describe(stream: Stream, runners: list[Runner], seconds: float, options: ar
     """Return the lines of the table and of the curves."""
     first = runners[0].scores
     window = min(options.score_window, first.n_rows)
-    skipped = f", {stream.n_skipped:,} malformed rows skipped" if stream.n_skipped else ""
+    skipped = f", {format_count(stream.n_skipped, 'malformed row')} skipped" if stream.n_skipped else ""
     lines = [
-        f"{stream.n_rows:,} rows, {len(stream.encoder.names)} features; {first.n_rows:,} predicted and then learned in "
-        f"chunks of {options.chunk_rows:,}{skipped}",
+        f"{format_count(stream.n_rows, 'row')}, {format_count(len(stream.schema.kinds), 'column')}; {first.n_rows:,} "
+        f"predicted and then learned in chunks of {options.chunk_rows:,}{skipped}",
         "",
     ]
     header = ["", *first.columns, *first.columns, "seconds"]
@@ -158,7 +159,7 @@ def _as_json(stream: Stream, runners: list[Runner], seconds: float, options: arg
         "rows": stream.n_rows,
         "rows_scored": runners[0].scores.n_rows,
         "rows_skipped": stream.n_skipped,
-        "features": stream.encoder.names,
+        "columns": list(stream.schema.kinds),
         "chunk_rows": options.chunk_rows,
         "score_window": options.score_window,
         "seconds": seconds,

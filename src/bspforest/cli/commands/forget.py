@@ -11,7 +11,8 @@ import numpy as np
 
 from ...persistence import identify, lock_model, save
 from ..errors import UsageError
-from ..model.record import KEY, check_regular, load_forest
+from ..formatting import format_count
+from ..model.record import check_regular, is_compressed, load_forest
 from ..output_files import check_new
 from ..terminal import print_lines
 
@@ -23,34 +24,42 @@ def run(options: argparse.Namespace) -> int:
     output = options.output or options.model
     if options.output:
         check_new(options.output, "--output", overwrite=options.overwrite)
-    ids = _read_ids(options)
+    wanted = {"ids": _read_ids(options)} if options.keys is None else {"keys": _read_keys(options.keys)}
     check_regular(options.model)
     with lock_model(output, wait=options.wait) as lock:  # from reading to writing: no other change is lost
         before = identify(output)
+        compress = is_compressed(options.model)
         forest, extra, record = load_forest(options.model, to_change=True)
-        forest.forget(ids)
-        if extra is not None and record is not None:
-            encoder = record.make_encoder()
-            encoder.recount(forest.held_rows().X)
-            extra[KEY]["columns"] = encoder.to_json()
+        if record is not None and record.key is None and "keys" in wanted:
+            raise UsageError(f"--keys: {options.model} was learned without --key, so its rows have no keys; see --ids")
+        n_held = forest.n_samples_
+        forest.forget(**wanted)
         overwrite = options.overwrite or not options.output
-        save(forest, output, extra=extra, overwrite=overwrite, lock=lock, expected=before)
-    print_lines(f"{len(ids):,} rows forgotten, {forest.n_samples_:,} held: {output}")
+        save(forest, output, extra=extra, overwrite=overwrite, compress=compress, lock=lock, expected=before)
+    print_lines(f"{format_count(n_held - forest.n_samples_, 'row')} forgotten, {forest.n_samples_:,} held: {output}")
     return 0
 
 
 def _read_ids(options: argparse.Namespace) -> np.ndarray:
     """Return the rows given by ``--ids`` or ``--ids-from``."""
-    if options.ids is not None:
-        entries = options.ids.split(",")
-    elif options.ids_from == "-":
-        entries = sys.stdin.read().split("\n")
-    else:
-        entries = Path(options.ids_from).read_text(encoding="utf-8").split("\n")
+    entries = options.ids.split(",") if options.ids is not None else _read_lines(options.ids_from)
     ranges = [_parse_range(entry.strip()) for entry in entries if entry.strip()]
     if not ranges:
         raise UsageError("no rows are given")
     return np.concatenate(ranges)
+
+
+def _read_keys(path: str) -> list[str]:
+    """Return the keys in a file, one per line."""
+    keys = list(dict.fromkeys(line.strip() for line in _read_lines(path) if line.strip()))
+    if not keys:
+        raise UsageError(f"--keys {path}: no keys are given")
+    return keys
+
+
+def _read_lines(path: str) -> list[str]:
+    text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    return text.split("\n")
 
 
 def _parse_range(entry: str) -> np.ndarray:

@@ -8,10 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ...persistence import ModelFileError
+from ...persistence.header import read_encoder
 from ...values.planning import Revision
-from ..formatting import format_number
+from ..formatting import format_count, format_number
 from ..model import checks
-from ..model.record import KEY, DamagedFileError, check_features, parse_record, read_header
+from ..model.checks import WrongValueError
+from ..model.record import KEY, DamagedFileError, Record, parse_record, read_header
 from ..terminal import print_json, print_lines
 
 COUNTS = ("n_trees", "n_held", "n_seen", "n_features")
@@ -53,6 +56,7 @@ def _summarise_forest(header: dict[str, Any], path: Path) -> dict[str, Any]:
         "saved": checks.check_text(header["saved"], "saved"),
         "bspforest": checks.check_text(header["bspforest"], "bspforest"),
         "bytes": path.stat().st_size,
+        **_summarise_compression(header, path),
         "trees": forest["n_trees"],
         "rows": forest["n_held"],
         "rows_seen": forest["n_seen"],
@@ -61,6 +65,20 @@ def _summarise_forest(header: dict[str, Any], path: Path) -> dict[str, Any]:
         "parameters": checks.check_depth(
             checks.check_object(header["parameters"], "parameters", (), None), "parameters"
         ),
+    }
+
+
+def _summarise_compression(header: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Return how many times smaller than its content a compressed file is; nothing for other files."""
+    if "compression" not in header:
+        return {}
+    n_bytes = header["compression"]["bytes"]  # checked with the header
+    return {
+        "compressed": {
+            "codec": header["compression"]["codec"],
+            "bytes": n_bytes,
+            "ratio": n_bytes / path.stat().st_size,
+        }
     }
 
 
@@ -73,7 +91,7 @@ def _summarise_values(forest: dict[str, Any]) -> dict[str, Any]:
     if joint["choice"] is None:  # all rows were forgotten
         return {"values": values}
     choice = checks.check_list(joint["choice"], "forest.joint.choice")
-    checks.expect(len(choice) == 3, f"forest.joint.choice has {len(choice)} entries, expected 3")
+    checks.expect(len(choice) == 3, f"forest.joint.choice has {format_count(len(choice), 'entry')}, expected 3")
     names = ("bandwidth", "ridge", "validation_error")
     return {
         "values": values,
@@ -101,7 +119,9 @@ def _summarise_revisions(revisions: Any) -> dict[str, Any]:
         return {"revisions": 0}
     name, names = "the last revision", Revision._fields
     entries = checks.check_list(listed[-1], name)
-    checks.expect(len(entries) == len(names), f"{name} has {len(entries)} entries, expected {len(names)}")
+    checks.expect(
+        len(entries) == len(names), f"{name} has {format_count(len(entries), 'entry')}, expected {len(names)}"
+    )
     last = dict(zip(names, entries, strict=True))
     checks.check_whole(last["n_samples_seen"], f"{name}.n_samples_seen")
     checks.check_text(last["scaling"], f"{name}.scaling", ("minmax", "quantile"))
@@ -123,20 +143,38 @@ def _summarise_record(header: dict[str, Any], path: Path) -> dict[str, Any]:
     if not header["extra"] or KEY not in header["extra"]:  # saved from Python
         return {"features": n_features}
     record = parse_record(header["extra"], path)
-    features = check_features(record, n_features)
+    features = _list_features(header, record, n_features)
     return {
         "target": record.target["name"],
         "task": record.target["task"],
         "classes": record.target["classes"],
         "columns": {column["name"]: column["kind"] for column in record.columns},
         "dropped": record.dropped,
+        **({"key": record.key} if record.key is not None else {}),
         "features": features,
         "sources": [{key: source[key] for key in ("name", "rows", "skipped")} for source in record.sources],
     }
 
 
+def _list_features(header: dict[str, Any], record: Record, n_features: int) -> list[str]:
+    """Return the names of the features."""
+    if header["encoder"] is None:
+        names = [column["name"] for column in record.columns]
+    else:
+        try:
+            names = read_encoder(header["encoder"], n_features).names
+        except (ModelFileError, ValueError, TypeError, KeyError) as error:
+            raise WrongValueError(f"the encoder: {error}") from None
+    checks.expect(
+        len(names) == n_features, f"the record has {format_count(len(names), 'feature')}, but the forest {n_features:,}"
+    )
+    return names
+
+
 def _format_sources(sources: list[dict[str, Any]]) -> list[str]:
-    return [f"{source['name']}: {source['rows']:,} rows, {source['skipped']:,} skipped" for source in sources]
+    return [
+        f"{source['name']}: {format_count(source['rows'], 'row')}, {source['skipped']:,} skipped" for source in sources
+    ]
 
 
 def _format_revision(revision: dict[str, Any]) -> list[str]:
@@ -144,7 +182,15 @@ def _format_revision(revision: dict[str, Any]) -> list[str]:
     return [Revision(*entries).describe()]
 
 
-FORMATS: dict[str, Callable[[Any], list[str]]] = {"sources": _format_sources, "last_revision": _format_revision}
+def _format_compression(compression: dict[str, Any]) -> list[str]:
+    return [f"{compression['ratio']:.2f} times, from {compression['bytes']:,} bytes"]
+
+
+FORMATS: dict[str, Callable[[Any], list[str]]] = {
+    "sources": _format_sources,
+    "last_revision": _format_revision,
+    "compressed": _format_compression,
+}
 
 
 def _format(value: Any) -> str:

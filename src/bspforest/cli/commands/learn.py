@@ -11,25 +11,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from ... import BSPForestClassifier, BSPForestRegressor
 from ...engine.interrupts import defer_interrupts
 from ...persistence import ModelLock, lock_model
 from ...persistence.atomic_file import remove_stale
+from ..cluster import move_to_cluster, open_cluster
+from ..data.arrow import pa
 from ..data.column_kinds import NUMBER, TEXT
+from ..data.hints import check_column_exists
 from ..data.stream import Chunk, Stream
-from ..data.stream_setup import check_column_exists, open_known_stream, open_new_stream
+from ..data.stream_setup import open_known_stream, open_new_stream
 from ..data.target import Target, parse_classes
 from ..data_arguments import make_data_options
 from ..errors import CommandError, UsageError
 from ..forest_arguments import check_jobs, get_arguments, make_parameters
+from ..formatting import format_count
 from ..model.checkpoint import Checkpoints, ReplacedError
-from ..model.record import KEY, Record, load_model
+from ..model.record import KEY, Record, is_compressed, load_model
 from ..output_files import check_replaceable
 from ..progress import RowProgress, compile_kernels
 from ..terminal import print_errors, print_lines
 
 CHUNK_ROWS = 1_000
 CHECKPOINT_SECONDS = 60.0
+FRACTIONS = "Classes are not whole numbers: in Python, the model uses their indices as labels"
 
 
 class Learner:
@@ -73,14 +80,33 @@ class Learner:
         return len(chunk)
 
     def _learn(self, chunk: Chunk) -> None:
+        key = self.record.key
+        keys = None if key is None else [text or None for text in chunk.kept[key].to_pylist()]
         if self.target.classes is None:
-            self.forest.partial_fit(chunk.X, chunk.y)
+            self.forest.partial_fit(chunk.table, chunk.y, keys=keys)
         else:
-            labels, first = self.target.labels, not hasattr(self.forest, "classes_")
-            self.forest.partial_fit(chunk.X, labels[chunk.y], classes=labels if first else None)
+            assert chunk.y is not None
+            self._learn_labels(chunk.table, self.target.decode(chunk.y), keys)
         # Finish a revision that is spread over rows. Saving would finish it anyway, and the clock decides when checkpoints are
         # saved: without this, the model would depend on that.
         self.forest._finish_work()
+
+    def _learn_labels(self, X: pa.Table, y: np.ndarray, keys: list[str | None] | None) -> None:
+        """Learn rows with labels of classes, some of which may be new."""
+        classes = self.target.labels
+        if not hasattr(self.forest, "classes_"):
+            self.forest.partial_fit(X, y, classes=classes, keys=keys)
+        elif len(classes) == self.forest.n_classes_:
+            self.forest.partial_fit(X, y, keys=keys)
+        else:
+            places = np.sort(self.target.find_places(self.forest.n_classes_))
+            if self.target.has_fractions and self.forest.classes_.dtype.kind == "f":
+                print_errors(FRACTIONS)
+            self.forest._add_classes(classes, places, X, y, keys)
+
+    def _get_local(self) -> Any:
+        """Return the forest as it is saved: in this process."""
+        return self.forest.to_local() if hasattr(self.forest, "to_local") else self.forest
 
     def learn_all(self, checkpoints: Checkpoints, progress: RowProgress) -> None:
         """Learn the whole stream, with checkpoints, and save what is learned however it ends.
@@ -93,14 +119,14 @@ class Learner:
                 progress.show(self.stream.n_rows, self.stream.source.share_read)
                 if checkpoints.due(n):
                     with defer_interrupts():
-                        checkpoints.start(self.forest, self.extra)
+                        checkpoints.start(self._get_local(), self.extra)
                         self.unsaved = False
         finally:
             with defer_interrupts():
                 progress.close()
                 settled = checkpoints.settle()
                 if not self.failed and (self.unsaved or not settled):
-                    checkpoints.finish(self.forest, self.extra)
+                    checkpoints.finish(self._get_local(), self.extra)
                     self.unsaved = False
 
 
@@ -117,11 +143,21 @@ def _learn(options: argparse.Namespace, lock: ModelLock) -> int:
     _check_model_path(options, exists)
     remove_stale(options.model.absolute().parent)  # left by a process that was killed
     seconds = options.checkpoint_seconds or (None if options.checkpoint_rows else CHECKPOINT_SECONDS)
-    checkpoints = Checkpoints(options.model, options.checkpoint_rows, seconds, overwrite=exists, lock=lock)
-    learner = _continue(options) if exists and not options.overwrite else _begin(options)
+    continues = exists and not options.overwrite
+    checkpoints = Checkpoints(
+        options.model,
+        options.checkpoint_rows,
+        seconds,
+        overwrite=exists,
+        compress=(continues and is_compressed(options.model)) if options.compress is None else options.compress,
+        lock=lock,
+    )
+    learner = _continue(options) if continues else _begin(options)
     compile_kernels()
     begun = time.perf_counter()
-    with _terminable() as terminated:
+    with open_cluster(options.dask) as client, _terminable() as terminated:
+        if client is not None:
+            learner.forest = move_to_cluster(learner.forest, client)
         try:
             learner.learn_all(checkpoints, RowProgress(options.progress))
         except KeyboardInterrupt:
@@ -156,15 +192,18 @@ def _begin(options: argparse.Namespace) -> Learner:
     target = stream.target
     assert target is not None
     if target.has_fractions:
-        notes.append("Classes are not whole numbers: in Python, the model uses their indices as labels")
+        notes.append(FRACTIONS)
     print_lines(*notes)
-    forest = (BSPForestRegressor if target.classes is None else BSPForestClassifier)(**parameters)
+    kind = BSPForestRegressor if target.classes is None else BSPForestClassifier
+    forest = kind(**parameters, hash_keys=options.hash_keys)
     record = Record(
-        columns=stream.encoder.to_json(),
+        columns=stream.schema.to_json(),
         target=target.to_json(),
         dropped=list(options.drop),
         chunk_rows=options.chunk_rows or CHUNK_ROWS,
         sources=[_describe_source(options)],
+        na_values=list(options.na_values),
+        key=options.key,
     )
     return Learner(forest, stream, target, record)
 
@@ -176,13 +215,15 @@ def _begin(options: argparse.Namespace) -> Learner:
 def _continue(options: argparse.Namespace) -> Learner:
     """Return a saved forest, and the stream at the first row it has not learned."""
     forest, record = load_model(options.model, to_change=True)
-    encoder, target = record.make_encoder(), record.make_target()
-    _check_same(options, forest, record, target, encoder.kinds)
+    schema, target = record.make_schema(), record.make_target()
+    _check_same(options, forest, record, target, schema.kinds)
     forest.set_params(n_jobs=options.jobs)
+    record.dropped += [name for name in options.drop if name not in record.dropped]
     if options.append:
         _check_not_learned(options, record)
         record.sources.append(_describe_source(options))
-    stream = open_known_stream(make_data_options(options), encoder, target, ignored=tuple(record.dropped))
+    how = make_data_options(options, record.na_values)
+    stream = open_known_stream(how, schema, target, ignored=record.list_ignored(), keep=record.list_keys())
     if options.resume:
         _skip_learned(stream, record, options)
     return Learner(forest, stream, target, record)
@@ -194,18 +235,25 @@ def _check_same(
     """Refuse options that do not fit the saved forest."""
     check_jobs(options.jobs)
     saved = {name: value for name, value in get_arguments(forest.get_params()).items() if name != "jobs"}
-    saved |= {"target": target.name, "task": target.task, "chunk_rows": record.chunk_rows}
+    saved |= {"target": target.name, "task": target.task, "chunk_rows": record.chunk_rows, "key": record.key}
     given: dict[str, Any] = {name: getattr(options, name) for name in saved}
-    if options.drop:
-        saved["drop"], given["drop"] = sorted(record.dropped), sorted(options.drop)
+    if options.na_values:
+        saved["na_values"], given["na_values"] = sorted(record.na_values), sorted(options.na_values)
     if options.classes is not None and target.classes is not None:
         saved["classes"], given["classes"] = target.classes, parse_classes(target, options.classes)
+        target.is_closed = True
     for name, value in given.items():
         if value is not None and value != saved[name]:
             option = "--" + name.replace("_", "-")
             raise UsageError(
                 f"{option} {_format(value)}: {options.model} was learned with {option} {_format(saved[name])}, which "
                 "cannot be changed; omit the option, or start anew with --overwrite"
+            )
+    for name in options.drop:
+        if name in kinds or name == target.name:
+            raise UsageError(
+                f"--drop {name}: {options.model} was learned with this column, which cannot be changed; omit the option, or "
+                "start anew with --overwrite"
             )
     _check_kinds(options, {**kinds, target.name: target.kind}, record.dropped)
 
@@ -223,7 +271,7 @@ def _check_kinds(options: argparse.Namespace, kinds: dict[str, str], dropped: li
 
 
 def _format(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return (",".join(map(str, value)) or "none") if isinstance(value, list) else str(value)
 
 
 def _describe_source(options: argparse.Namespace) -> dict[str, Any]:
@@ -240,15 +288,15 @@ def _check_not_learned(options: argparse.Namespace, record: Record) -> None:
             continue
         if "first" in source:
             n, crc = source["first"]
-            stream = open_known_stream(
-                make_data_options(options), record.make_encoder(), record.make_target(), ignored=tuple(record.dropped)
-            )
+            how = make_data_options(options, record.na_values)
+            known = record.make_schema(), record.make_target()
+            stream = open_known_stream(how, *known, ignored=record.list_ignored(), keep=record.list_keys())
             stream.quiet = True
             if not stream.skip_to(n) or list(stream.crc) != crc:
                 continue
         raise UsageError(
-            f"--append {options.data}: the model has learned {source['rows']:,} rows of it already"
-            + ("; --resume continues after them" if source is record.sources[-1] else "")
+            f"--append {options.data}: the model has learned {format_count(source['rows'], 'row')} of it already"
+            + (f"; --resume continues after {_them(source['rows'])}" if source is record.sources[-1] else "")
         )
 
 
@@ -261,17 +309,19 @@ def _skip_learned(stream: Stream, record: Record, options: argparse.Namespace) -
     n, crc = current.get("first", (0, None))
     if n and stream.skip_to(n) and list(stream.crc) == crc:
         hint = (
-            f"its first {n:,} rows are; if the file was changed since, or its last line was incomplete then, start anew "
+            f"its first {'row is' if n == 1 else f'{n:,} rows are'}; if the file was changed since, or its last line was incomplete then, start anew "
             "with --overwrite"
         )
     if not stream.skip_to(wanted):
         raise CommandError(
-            f"{stream.source.name} has {stream.n_rows:,} rows, but {wanted:,} were learned already: {hint}"
+            f"{stream.source.name} has {format_count(stream.n_rows, 'row')}, but {wanted:,} were learned already: {hint}"
         )
     if list(stream.crc) != current["crc"]:
-        raise CommandError(f"the first {wanted:,} rows of {stream.source.name} are not those that were learned: {hint}")
+        first = "first row" if wanted == 1 else f"first {wanted:,} rows"
+        differ = "is not the one that was" if wanted == 1 else "are not those that were"
+        raise CommandError(f"the {first} of {stream.source.name} {differ} learned: {hint}")
     stream.quiet = False
-    print_lines(f"Continuing after {wanted:,} rows")
+    print_lines(f"Continuing after {format_count(wanted, 'row')}")
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -307,19 +357,33 @@ def _describe_saved(learner: Learner, checkpoints: Checkpoints, options: argpars
     rows = sources[-1].get("rows", 0)  # before the first save, only a resumed run has any
     if rows:
         name = learner.stream.source.name
-        return f"{rows:,} rows of {name} are learned and saved in {options.model}; --resume continues after them."
+        are = "is" if rows == 1 else "are"
+        saved = f"{format_count(rows, 'row')} of {name} {are} learned and saved in {options.model}"
+        return f"{saved}; --resume continues after {_them(rows)}."
     unchanged = f"{options.model} is unchanged" if options.model.exists() else "there is no model file"
     return f"Nothing was saved: {unchanged}."
 
 
+def _them(n: int) -> str:
+    return "it" if n == 1 else "them"
+
+
+def _describe_classes(learner: Learner) -> list[str]:
+    if not learner.stream.n_new_classes:
+        return []
+    classes = format_count(len(learner.target.classes or ()), "class")
+    return [f"{classes}: {learner.target.list_classes()}"]
+
+
 def _report(learner: Learner, options: argparse.Namespace, seconds: float) -> None:
-    skipped = f", {learner.stream.n_skipped:,} malformed rows skipped" if learner.stream.n_skipped else ""
+    skipped = f", {format_count(learner.stream.n_skipped, 'malformed row')} skipped" if learner.stream.n_skipped else ""
     if not learner.n_learned:
         print_lines(f"No new rows in {learner.stream.source.name}{skipped}")
         return
     forest, size = learner.forest, options.model.stat().st_size
     print_lines(
-        f"{learner.n_learned:,} rows learned in {seconds:.1f} seconds{skipped}; "
-        f"{forest.n_samples_:,} rows held by {forest.n_estimators} trees",
+        f"{format_count(learner.n_learned, 'row')} learned in {seconds:.1f} seconds{skipped}; "
+        f"{format_count(forest.n_samples_, 'row')} held by {format_count(forest.n_estimators, 'tree')}",
+        *_describe_classes(learner),
         f"Model: {options.model} ({size / 1e6:,.1f} MB)",
     )

@@ -17,12 +17,13 @@ import numpy as np
 from ...persistence.atomic_file import replacing
 from ..data.arrow import pa, pa_csv, pq
 from ..data.column_kinds import TEXT, TYPES
-from ..data.encoding import Encoder
+from ..data.schema import Schema
 from ..data.stream_setup import open_known_stream
 from ..data.target import Target
 from ..data_arguments import make_data_options
 from ..errors import CommandError, UsageError
 from ..forest_arguments import check_jobs
+from ..formatting import format_count
 from ..model.record import load_model
 from ..output_files import check_new
 from ..progress import RowProgress
@@ -38,19 +39,18 @@ def run(options: argparse.Namespace) -> int:
     _check_output(options)
     to_file = options.output != "-"
     forest, record = load_model(options.model)
-    encoder, target = record.make_encoder(), record.make_target()
+    known, target = record.make_schema(), record.make_target()
     _check_task(options, target.task)
-    schema = _make_schema(encoder, target, options)
+    schema = _make_schema(known, target, options)
     forest.set_params(n_jobs=options.jobs)
-    stream = open_known_stream(
-        make_data_options(options), encoder, None, ignored=(*record.dropped, target.name), keep=options.keep
-    )
+    how = make_data_options(options, record.na_values)
+    stream = open_known_stream(how, known, None, ignored=(*record.list_ignored(), target.name), keep=options.keep)
     shares_terminal = not to_file and sys.stdout.isatty()  # with the predictions
     progress = RowProgress(False if shares_terminal and options.progress is None else options.progress)
     with _open_output(options) as out:
         try:
-            while (chunk := stream.next(CHUNK_ROWS, learn=False)) is not None:
-                columns = [*chunk.kept.values(), *_predict(forest, target, chunk.X, options)]
+            while (chunk := stream.next(CHUNK_ROWS)) is not None:
+                columns = [*chunk.kept.values(), *_predict(forest, target, chunk.table, options)]
                 out.write(pa.table(columns, schema=schema))
                 progress.show(stream.n_rows, stream.source.share_read)
             if not stream.n_rows:
@@ -58,9 +58,10 @@ def run(options: argparse.Namespace) -> int:
         finally:
             progress.close()
     if stream.n_skipped:
-        print_errors(f"{stream.n_skipped:,} malformed rows skipped: they have no prediction")
+        has = "it has" if stream.n_skipped == 1 else "they have"
+        print_errors(f"{format_count(stream.n_skipped, 'malformed row')} skipped: {has} no prediction")
     if to_file:
-        print_lines(f"{stream.n_rows:,} rows predicted: {options.output}")
+        print_lines(f"{format_count(stream.n_rows, 'row')} predicted: {options.output}")
     return 0
 
 
@@ -83,9 +84,9 @@ def _check_task(options: argparse.Namespace, task: str) -> None:
         raise UsageError(f"--std and --quantiles are for regression, but {options.model} predicts classes: use --proba")
 
 
-def _make_schema(encoder: Encoder, target: Target, options: argparse.Namespace) -> pa.Schema:
+def _make_schema(columns: Schema, target: Target, options: argparse.Namespace) -> pa.Schema:
     """Return the columns of the output: those kept, then those of `_predict`."""
-    fields = [(name, TYPES[encoder.kinds.get(name, TEXT)]) for name in options.keep]
+    fields = [(name, TYPES[columns.kinds.get(name, TEXT)]) for name in options.keep]
     fields.append((PREDICTION, pa.float64() if target.classes is None else TYPES[target.kind]))
     fields += [(f"p({label})", pa.float64()) for label in target.classes or () if options.proba]
     fields += [("std", pa.float64())] if options.std else []
@@ -97,15 +98,14 @@ def _make_schema(encoder: Encoder, target: Target, options: argparse.Namespace) 
     return pa.schema(fields)
 
 
-def _predict(forest: Any, target: Target, X: np.ndarray, options: argparse.Namespace) -> list[np.ndarray]:
+def _predict(forest: Any, target: Target, X: pa.Table, options: argparse.Namespace) -> list[np.ndarray]:
     """Return the columns of predictions, in the order of `_make_schema`."""
     if target.classes is not None:
         probabilities = forest.predict_proba(X)
         return [target.names[probabilities.argmax(axis=1)], *(probabilities.T if options.proba else ())]
-    columns = [*forest.predict(X, return_std=True)] if options.std else [forest.predict(X)]
-    if options.quantiles:
-        columns += [*forest.predict_quantiles(X, list(options.quantiles)).T]
-    return columns
+    q = np.array(options.quantiles) if options.quantiles else None
+    mean, std, quantiles = forest._predict_labels(X, options.std, q)
+    return [mean, *([std] if options.std else ()), *(quantiles.T if options.quantiles else ())]
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from .arrow import pa, pc
-from .column_kinds import convert
+from .column_kinds import INTEGER, NUMBER, convert
+from .notation import PLAIN, Notation
 
 DESCRIPTIONS = {
     "number": "a number",
@@ -41,13 +42,14 @@ class RejectedRow(NamedTuple):
 class Block:
     """Some rows in order, and the rows among them that were rejected.
 
-    ``locate`` returns where the i-th row of the block is in the data.
+    ``locate`` returns where the i-th row of the block is in the data; ``notices`` are for the user.
     """
 
     columns: dict[str, pa.Array]
     n_rows: int
     rejected: list[RejectedRow]
     locate: Callable[[int], Location]
+    notices: list[str] = field(default_factory=list)
 
     def reject(self, i: int, reason: str) -> None:
         """Report the i-th row as rejected. `keep` removes it."""
@@ -58,7 +60,7 @@ class Block:
         kept = np.flatnonzero(good)
         mask = pa.array(good)
         columns = {name: values.filter(mask) for name, values in self.columns.items()}
-        return Block(columns, len(kept), self.rejected, lambda i: self.locate(int(kept[i])))
+        return Block(columns, len(kept), self.rejected, lambda i: self.locate(int(kept[i])), self.notices)
 
 
 class Source(Protocol):
@@ -66,6 +68,7 @@ class Source(Protocol):
 
     name: str
     columns: list[str]
+    notation: Notation
 
     def sample(self, n: int, drop: Sequence[str] = ()) -> tuple[dict[str, str], dict[str, pa.Array]]:
         """Return the kind of each column in the first n rows (or a few more), and these rows as they were read.
@@ -86,11 +89,12 @@ def make_block(
     kinds: dict[str, str],
     locate: Callable[[int], Location],
     rejected: list[RejectedRow],
+    notation: Notation = PLAIN,
 ) -> Block:
     """Convert columns to their kinds, and reject the rows with a value that is not of its column's kind."""
     columns, faults = {}, []
     for name, kind in kinds.items():
-        columns[name], bad = convert(raw[name], kind)
+        columns[name], bad = convert(raw[name], kind, notation)
         if bad is not None and pc.any(bad).as_py():
             faults.append((name, kind, bad.to_numpy(zero_copy_only=False)))
     n = len(next(iter(columns.values()))) if columns else 0
@@ -100,7 +104,9 @@ def make_block(
     good = np.ones(n, dtype=bool)
     for name, kind, bad in faults:
         for i in map(int, np.flatnonzero(bad & good)):
-            block.reject(i, f"{raw[name][i].as_py()!r} in column {name!r} is not {DESCRIPTIONS[kind]}")
+            value = raw[name][i].as_py()
+            hint = notation.hint(str(value)) if kind in (NUMBER, INTEGER) else ""
+            block.reject(i, f"{value!r} in column {name!r} is not {DESCRIPTIONS[kind]}{hint}")
         good &= ~bad
     return block.keep(good)
 

@@ -8,32 +8,26 @@ from __future__ import annotations
 
 from ..errors import CommandError
 from .arrow import pa, pc
+from .notation import PLAIN, Notation
 
 NUMBER, INTEGER, BOOLEAN, TEXT, DATE = "number", "integer", "boolean", "text", "date"
 
 TYPES = {NUMBER: pa.float64(), INTEGER: pa.int64(), BOOLEAN: pa.bool_(), TEXT: pa.string()}
 
-# Missing numbers in text files: the markers that pandas and pyarrow know, and "?" as in the UCI archive.
-MISSING = ["", "?", "NA", "N/A", "n/a", "#N/A", "#NA", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL", "null", "None"]
 TRUE, FALSE = ["true", "True", "TRUE", "1"], ["false", "False", "FALSE", "0"]
 
 _INTEGER = r"^[+-]?\d{1,18}$"
-_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?(inf|Inf|INF|infinity|Infinity)$"
 _DATE = (
     r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?$"
     r"|^\d{1,2}/\d{1,2}/\d{2,4}\b|^\d{2}:\d{2}(:\d{2})?$"
 )
 
 
-def _is_missing(text: pa.Array) -> pa.Array:
-    return pc.or_(pc.is_null(text), pc.is_in(text, value_set=pa.array(MISSING)))
-
-
 # If more than this fraction of a text column are numbers, it is taken for a column of numbers with mistakes.
 NEARLY_ALL = 0.95
 
 
-def kind_of_text(values: pa.Array) -> str:
+def kind_of_text(values: pa.Array, notation: Notation = PLAIN) -> str:
     """Return the narrowest kind that fits all values of a text file's column; number if there are none.
 
     >>> kind_of_text(pa.array(["1", "", "2.5"])), kind_of_text(pa.array(["1", "2"])), kind_of_text(pa.array(["1", "b"]))
@@ -42,13 +36,13 @@ def kind_of_text(values: pa.Array) -> str:
     'number'
     """
     values = pc.utf8_trim_whitespace(values)
-    values = values.filter(pc.invert(_is_missing(values)))
-    for kind, pattern in ((INTEGER, _INTEGER), (NUMBER, _NUMBER), (DATE, _DATE)):
+    values = values.filter(pc.invert(notation.is_missing(values)))
+    for kind, pattern in ((INTEGER, _INTEGER), (NUMBER, notation.number), (DATE, _DATE)):
         if pc.all(pc.match_substring_regex(values, pattern), min_count=0).as_py():
             return NUMBER if not len(values) else kind
     if pc.all(pc.is_in(values, value_set=pa.array(TRUE + FALSE))).as_py():
         return BOOLEAN
-    numbers = pc.sum(pc.match_substring_regex(values, _NUMBER)).as_py()
+    numbers = pc.sum(pc.match_substring_regex(values, notation.number)).as_py()
     return NUMBER if numbers > NEARLY_ALL * len(values) else TEXT
 
 
@@ -72,11 +66,13 @@ def kind_of_type(name: str, arrow_type: pa.DataType) -> str:
     )
 
 
-def convert(values: pa.Array, kind: str) -> tuple[pa.Array, pa.Array | None]:
+def convert(values: pa.Array, kind: str, notation: Notation = PLAIN) -> tuple[pa.Array, pa.Array | None]:
     """Return the values as the type of their kind, and a mask of bad values (None: no value is bad), which become null.
 
     >>> convert(pa.array(["1", "x", " 2 ", ""]), "number")[0].to_pylist()
     [1.0, None, 2.0, None]
+    >>> convert(pa.array(["1,5", "1.5", "-"]), "number", Notation(decimal=",", na_values=("-",)))[0].to_pylist()
+    [1.5, None, None]
     """
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
@@ -88,13 +84,13 @@ def convert(values: pa.Array, kind: str) -> tuple[pa.Array, pa.Array | None]:
     except pa.ArrowInvalid:
         pass
     text = pc.utf8_trim_whitespace(pc.cast(values, pa.string()))
-    missing = _is_missing(text)
+    missing = notation.is_missing(text)
     if kind == BOOLEAN:
         fits = pc.is_in(text, value_set=pa.array(TRUE + FALSE))
         good = pc.if_else(fits, pc.is_in(text, value_set=pa.array(TRUE)), None)
     else:
-        fits = pc.fill_null(pc.match_substring_regex(text, _INTEGER if kind == INTEGER else _NUMBER), False)
-        good = pc.cast(pc.if_else(fits, text, None), TYPES[kind])
+        fits = pc.fill_null(pc.match_substring_regex(text, _INTEGER if kind == INTEGER else notation.number), False)
+        good = pc.cast(notation.to_point(pc.if_else(pc.and_not(fits, missing), text, None)), TYPES[kind])
     return good, pc.and_not(pc.invert(fits), missing)
 
 

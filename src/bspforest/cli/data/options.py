@@ -18,19 +18,28 @@ class DataOptions:
         Between the fields of CSV; None to detect it.
     header : bool
         Whether the first line of CSV names the columns.
+    decimal : str
+        The decimal point of numbers in text.
+    na_values : tuple of str
+        Additional markers of missing values.
     skip : bool
         Whether to skip malformed rows instead of stopping at the first.
     drop, text, number : tuple of str
         Columns to leave out, to read as text, and to read as numbers.
+    key : str or None
+        The column of keys by which rows can be forgotten.
     """
 
     data: str
     delimiter: str | None = None
     header: bool = True
+    decimal: str = "."
+    na_values: tuple[str, ...] = ()
     skip: bool = False
     drop: tuple[str, ...] = ()
     text: tuple[str, ...] = ()
     number: tuple[str, ...] = ()
+    key: str | None = None
 
     @property
     def can_reopen(self) -> bool:

@@ -1,4 +1,4 @@
-"""Chunks of encoded rows for a forest: a fixed number of rows each, without the rows that cannot be used."""
+"""Chunks of rows for a forest: a fixed number of rows each, without the rows that cannot be used."""
 
 from __future__ import annotations
 
@@ -10,31 +10,32 @@ from typing import Any
 import numpy as np
 
 from ..errors import MalformedRowError
+from ..formatting import format_count
 from ..terminal import print_errors
 from .arrow import pa
 from .blocks import Block, RejectedRow, Source
 from .column_kinds import TEXT
-from .encoding import Encoder
+from .schema import Schema
 from .target import Target
 
 SKIP_ROWS = 65_536  # read at a time by `Stream.skip`
-MOST_REPORTED = 5  # skipped rows that are reported one by one
+MOST_REPORTED = 5  # skipped rows that are reported one by one, and notices
 
 
 @dataclass
 class Chunk:
-    """Rows for a forest, their labels, and columns to copy to the output."""
+    """Rows for a forest, their labels, keys, and columns to copy to the output."""
 
-    X: np.ndarray
+    table: pa.Table
     y: np.ndarray | None = None
     kept: dict[str, pa.Array] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return len(self.X)
+        return self.table.num_rows
 
     def __getitem__(self, rows: slice) -> Chunk:
         return Chunk(
-            self.X[rows],
+            self.table[rows],
             None if self.y is None else self.y[rows],
             {name: values[rows] for name, values in self.kept.items()},
         )
@@ -46,7 +47,7 @@ class Stream:
     Parameters
     ----------
     source : Source
-    encoder : Encoder
+    schema : Schema
     target : Target or None
         None: rows have no labels.
     skip : bool
@@ -60,8 +61,10 @@ class Stream:
         Rows returned so far.
     n_skipped : int
         Malformed rows skipped so far.
+    n_new_classes : int
+        Classes in the rows returned that were not known when the stream was opened.
     crc : tuple of int
-        Checksums of all rows returned, encoded but with missing numbers still missing, and of their labels.
+        Checksums of all rows returned, and of their labels.
     first : list or None
         Number of rows of the first chunk, and their checksums.
     quiet : bool
@@ -69,26 +72,26 @@ class Stream:
     """
 
     def __init__(
-        self, source: Source, encoder: Encoder, target: Target | None, *, skip: bool = False, keep: tuple[str, ...] = ()
+        self, source: Source, schema: Schema, target: Target | None, *, skip: bool = False, keep: tuple[str, ...] = ()
     ) -> None:
         self.source = source
-        self.encoder = encoder
+        self.schema = schema
         self.target = target
         self.n_rows = 0
         self.n_skipped = 0
         self.crc = (0, 0)
         self.first: list[Any] | None = None
         self.quiet = False
+        self._n_notices = 0
+        self.n_new_classes = 0
+        self._new_classes: dict[int, str] = {}  # by code: where each was found
         self._skip = skip
         self._keep = keep
         self._blocks = self._encode_blocks()
         self._waiting: list[Chunk] = []
 
-    def next(self, n: int, *, learn: bool = True) -> Chunk | None:
-        """Return the next n rows, fewer only at the end, and None after it.
-
-        With ``learn``, their numbers are added to the means that replace missing numbers.
-        """
+    def next(self, n: int) -> Chunk | None:
+        """Return the next n rows, fewer only at the end, and None after it."""
         have = sum(map(len, self._waiting))
         while have < n and (more := next(self._blocks, None)) is not None:
             if len(more):
@@ -97,11 +100,11 @@ class Stream:
         if not have:
             return None
         chunk = self._take(min(n, have))
+        self._add_classes(chunk)
         self.crc = (
-            zlib.crc32(chunk.X.data, self.crc[0]),
+            zlib.crc32(self.schema.digest(chunk.table).data, self.crc[0]),
             self.crc[1] if chunk.y is None else zlib.crc32(chunk.y.data, self.crc[1]),
         )
-        self.encoder.fill(chunk.X, learn=learn)
         self.n_rows += len(chunk)
         self.first = self.first or [self.n_rows, list(self.crc)]
         return chunk
@@ -109,21 +112,24 @@ class Stream:
     def skip_to(self, n_rows: int) -> bool:
         """Pass over rows without learning them until ``n_rows`` are read; return False if there are fewer."""
         while self.n_rows < n_rows:
-            if self.next(min(SKIP_ROWS, n_rows - self.n_rows), learn=False) is None:
+            if self.next(min(SKIP_ROWS, n_rows - self.n_rows)) is None:
                 return False
         return True
 
     def _encode_blocks(self) -> Iterator[Chunk]:
-        kinds = dict(self.encoder.kinds)
+        kinds = dict(self.schema.kinds)
         if self.target is not None:
             kinds[self.target.name] = self.target.kind
         kinds |= {name: TEXT for name in self._keep if name not in kinds}
         for block in self.source.read(kinds):
+            self._notify(block.notices)
             yield self._encode(block)
 
     def _encode(self, block: Block) -> Chunk:
         """Encode a block of the source as a chunk of any size."""
-        while (found := self.encoder.find_infinite(block.columns)) is not None:
+        for name in (*self.schema.kinds, *([self.target.name] if self.target is not None else ())):
+            block.columns[name] = self.source.notation.drop_markers(block.columns[name])
+        while (found := self.schema.find_infinite(block.columns)) is not None:
             bad, name = found
             for i in map(int, np.flatnonzero(bad)):
                 block.reject(i, f"an infinite number in column {name!r}")
@@ -131,14 +137,39 @@ class Stream:
         y = None
         if self.target is not None:
             values = block.columns[self.target.name]
+            known = len(self.target.by_code)
             y, bad_labels = self.target.encode(values)
+            for code, value in enumerate(self.target.by_code[known:], known):
+                self._new_classes[code] = f"new class {value!r} in {block.locate(int(np.argmax(y == code)))}"
             if bad_labels is not None:
                 for i in map(int, np.flatnonzero(bad_labels)):
                     block.reject(i, self.target.explain(values[i].as_py()))
                 block, y = block.keep(~bad_labels), y[~bad_labels]
         if block.rejected:
             self._reject(block.rejected)
-        return Chunk(self.encoder.encode(block.columns), y, {name: block.columns[name] for name in self._keep})
+        return Chunk(self.schema.make_table(block.columns), y, {name: block.columns[name] for name in self._keep})
+
+    def _add_classes(self, chunk: Chunk) -> None:
+        """Count the classes in a chunk as known. They may have been read long before, with the block of their first row."""
+        if self.target is None or self.target.classes is None or chunk.y is None:
+            return
+        first = len(self.target.classes)
+        for code in range(first, first + len(self.target.add_classes(chunk.y))):
+            found = self._new_classes.pop(code)
+            self.n_new_classes += 1
+            if self.n_new_classes <= MOST_REPORTED and not self.quiet:
+                print_errors(f"{found}; {format_count(code + 1, 'class')} now")
+            if self.n_new_classes == MOST_REPORTED + 1 and not self.quiet:
+                print_errors("further new classes are learned without a notice")
+
+    def _notify(self, notices: list[str]) -> None:
+        """Print the first notices of the source."""
+        for notice in notices:
+            self._n_notices += 1
+            if self._n_notices <= MOST_REPORTED and not self.quiet:
+                print_errors(f"{self.source.name}, {notice}")
+            if self._n_notices == MOST_REPORTED + 1 and not self.quiet:
+                print_errors("further ones are skipped without a notice")
 
     def _reject(self, rejected: list[RejectedRow]) -> None:
         """Raise an error for the first rejected row, or report the rows as skipped."""
@@ -165,7 +196,7 @@ class Stream:
         if len(pieces) == 1:
             return pieces[0]
         return Chunk(
-            np.concatenate([piece.X for piece in pieces]),
+            pa.concat_tables([piece.table for piece in pieces]),
             None if pieces[0].y is None else np.concatenate([piece.y for piece in pieces if piece.y is not None]),
             {name: pa.concat_arrays([piece.kept[name] for piece in pieces]) for name in pieces[0].kept},
         )

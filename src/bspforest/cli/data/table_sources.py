@@ -11,15 +11,19 @@ from typing import IO, BinaryIO
 import numpy as np
 
 from ..errors import CommandError
+from ..formatting import format_count
 from .arrow import pa, pc, pq
 from .blocks import Block, Location, make_block
 from .column_kinds import kind_of_text, kind_of_type
+from .notation import PLAIN, Notation
 
 BATCH = 16_384  # rows
 
 
 class TableSource:
     """A sequence of typed batches. ``total`` is the number of rows, if known in advance."""
+
+    notation = PLAIN
 
     def __init__(
         self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, name: str, total: int | None = None
@@ -44,7 +48,7 @@ class TableSource:
         if not rows:
             raise CommandError(f"{self.name} has no rows")
         names = [name for name in self.columns if name not in drop]
-        merged = {name: _merge(name, [batch.column(name) for batch in self._held]) for name in names}
+        merged = {name: _merge(name, [batch.column(name) for batch in self._held], self.notation) for name in names}
         return {name: kind for name, (kind, _) in merged.items()}, {name: v[:n] for name, (_, v) in merged.items()}
 
     def read(self, kinds: dict[str, str]) -> Iterator[Block]:
@@ -57,10 +61,10 @@ class TableSource:
         before = self._rows
         self._rows += len(batch)
         raw = {name: batch.column(name) for name in kinds}
-        return make_block(raw, kinds, lambda i: Location("row", before + i + 1), [])
+        return make_block(raw, kinds, lambda i: Location("row", before + i + 1), [], self.notation)
 
 
-def _merge(name: str, pieces: list[pa.Array]) -> tuple[str, pa.Array]:
+def _merge(name: str, pieces: list[pa.Array], notation: Notation = PLAIN) -> tuple[str, pa.Array]:
     """Return the kind of a column, and its pieces as one array.
 
     The files of a folder may differ in type: the widest is taken.
@@ -77,7 +81,7 @@ def _merge(name: str, pieces: list[pa.Array]) -> tuple[str, pa.Array]:
         common = pa.unify_schemas(schemas, promote_options="permissive").field(0).type
     except pa.ArrowTypeError:  # such as numbers and text: handle them as in a text file
         values = pa.concat_arrays([pc.cast(piece, pa.string()) for piece in pieces])
-        return kind_of_text(values), values
+        return kind_of_text(values, notation), values
     return kind_of_type(name, common), pa.concat_arrays([pc.cast(piece, common, safe=False) for piece in pieces])
 
 
@@ -245,7 +249,9 @@ def _open_array(
     def read(start: int, n: int) -> np.ndarray:
         data = member.read(n * width * dtype.itemsize)
         if len(data) < n * width * dtype.itemsize:
-            raise CommandError(f"{path}: the array {name} ends at row {start}, expected {shape[0]} rows")
+            raise CommandError(
+                f"{path}: the array {name} ends at row {start}, expected {format_count(shape[0], 'row')}"
+            )
         return np.frombuffer(data, dtype).reshape(n, width)
 
     return read

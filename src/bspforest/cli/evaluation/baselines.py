@@ -10,10 +10,17 @@ import numpy as np
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from ... import BSPForestClassifier, BSPForestRegressor
+from ...tables import TableEncoder, read_table
 from ..errors import CommandError, UsageError
+from ..formatting import format_count
 from .runner import Model, Runner
 
 NAMES = ("mondrian", "river-arf", "hoeffding", "batch-rf-every-N", "no-change", "majority")
+
+
+def count_classes(known: int, y: np.ndarray) -> int:
+    """Return the number of classes known once rows with these labels are learned; 0 for regression."""
+    return max(known, int(y.max()) + 1) if known else 0
 
 
 class ForestModel:
@@ -23,20 +30,41 @@ class ForestModel:
         self._n_classes = n_classes
         self.forest: Any = (BSPForestClassifier if n_classes else BSPForestRegressor)(**parameters)
 
-    def learn(self, X: np.ndarray, y: np.ndarray) -> None:
+    def learn(self, X: Any, y: np.ndarray) -> None:
+        before, self._n_classes = self._n_classes, count_classes(self._n_classes, y)
         if self._n_classes and not hasattr(self.forest, "classes_"):
             self.forest.partial_fit(X, y, classes=np.arange(self._n_classes))
+        elif before < self._n_classes:
+            self.forest._add_classes(np.arange(self._n_classes), np.arange(before), X, y)
         else:
             self.forest.partial_fit(X, y)
 
-    def predict(self, X: np.ndarray) -> np.ndarray:
+    def predict(self, X: Any) -> np.ndarray:
         return self.forest.predict_proba(X) if self._n_classes else self.forest.predict(X)
 
 
-class RefittedForest:
+class Encoding:
+    """Encodes tables for models that need rows of numbers, as many in each: categories that come later have no feature."""
+
+    def __init__(self) -> None:
+        self._encoder: TableEncoder | None = None
+
+    def encode(self, X: Any) -> np.ndarray:
+        """Return the rows of a table; the first one is learned. Rows of numbers stay as they are."""
+        if isinstance(X, np.ndarray):
+            return X
+        table = read_table(X)
+        if self._encoder is None:
+            self._encoder, rows = TableEncoder.begin(table, X.column_names).learn(table)
+            return rows
+        return self._encoder.transform(table)
+
+
+class RefittedForest(Encoding):
     """scikit-learn's random forest, refitted from time to time on all rows so far, which it keeps in memory."""
 
     def __init__(self, n_classes: int, every: int, trees: int, seed: int, jobs: int | None) -> None:
+        super().__init__()
         self._n_classes = n_classes
         kind = RandomForestClassifier if n_classes else RandomForestRegressor
         self._make = lambda: kind(n_estimators=trees, random_state=seed, n_jobs=jobs)
@@ -44,14 +72,16 @@ class RefittedForest:
         self._rows: list[tuple[np.ndarray, np.ndarray]] = []
         self._unfitted = math.inf  # rows since the last fit
 
-    def learn(self, X: np.ndarray, y: np.ndarray) -> None:
-        self._rows.append((X, y))
-        self._unfitted += len(X)
+    def learn(self, X: Any, y: np.ndarray) -> None:
+        self._n_classes = count_classes(self._n_classes, y)
+        self._rows.append((self.encode(X), y))
+        self._unfitted += len(y)
         if self._unfitted >= self._every:
             self._unfitted = 0
             self._model = self._make().fit(*map(np.concatenate, zip(*self._rows, strict=True)))
 
-    def predict(self, X: np.ndarray) -> np.ndarray:
+    def predict(self, X: Any) -> np.ndarray:
+        X = self.encode(X)
         if not self._n_classes:
             return self._model.predict(X)
         probabilities = np.zeros((len(X), self._n_classes))
@@ -59,10 +89,11 @@ class RefittedForest:
         return probabilities
 
 
-class RiverModel:
+class RiverModel(Encoding):
     """A model from river, which learns row by row."""
 
     def __init__(self, n_classes: int, kind: str, seed: int, trees: int) -> None:
+        super().__init__()
         try:
             from river import forest, tree
         except ImportError as error:
@@ -74,15 +105,16 @@ class RiverModel:
         else:
             self._model = tree.HoeffdingTreeClassifier() if n_classes else tree.HoeffdingTreeRegressor()
 
-    def learn(self, X: np.ndarray, y: np.ndarray) -> None:
-        for row, label in zip(X.tolist(), y.tolist(), strict=True):
+    def learn(self, X: Any, y: np.ndarray) -> None:
+        self._n_classes = count_classes(self._n_classes, y)
+        for row, label in zip(self.encode(X).tolist(), y.tolist(), strict=True):
             self._model.learn_one(dict(enumerate(row)), label)
 
-    def predict(self, X: np.ndarray) -> np.ndarray:
-        rows = (dict(enumerate(row)) for row in X.tolist())
+    def predict(self, X: Any) -> np.ndarray:
+        rows = [dict(enumerate(row)) for row in self.encode(X).tolist()]
         if not self._n_classes:
             return np.array([self._model.predict_one(row) for row in rows], dtype=float)
-        probabilities = np.zeros((len(X), self._n_classes))
+        probabilities = np.zeros((len(rows), self._n_classes))
         for k, row in enumerate(rows):
             for label, probability in self._model.predict_proba_one(row).items():
                 probabilities[k, label] = probability
@@ -95,10 +127,11 @@ class NoChange:
     def __init__(self, n_classes: int) -> None:
         self._n_classes = n_classes
 
-    def learn(self, X: np.ndarray, y: np.ndarray) -> None:
+    def learn(self, X: Any, y: np.ndarray) -> None:
+        self._n_classes = count_classes(self._n_classes, y)
         self._last = y[-1]
 
-    def predict(self, X: np.ndarray) -> np.ndarray:
+    def predict(self, X: Any) -> np.ndarray:
         if self._n_classes:
             return np.tile(np.eye(self._n_classes)[self._last], (len(X), 1))
         return np.full(len(X), self._last)
@@ -111,12 +144,14 @@ class Majority:
         self._n_classes = n_classes
         self._sums = np.zeros(max(n_classes, 2))
 
-    def learn(self, X: np.ndarray, y: np.ndarray) -> None:
-        self._sums += np.bincount(y, minlength=self._n_classes) if self._n_classes else [y.sum(), len(y)]
+    def learn(self, X: Any, y: np.ndarray) -> None:
+        before, self._n_classes = self._n_classes, count_classes(self._n_classes, y)
+        self._sums = np.pad(self._sums, (0, max(0, self._n_classes - max(before, 2))))
+        self._sums += np.bincount(y, minlength=len(self._sums)) if self._n_classes else [y.sum(), len(y)]
 
-    def predict(self, X: np.ndarray) -> np.ndarray:
+    def predict(self, X: Any) -> np.ndarray:
         if self._n_classes:
-            return np.tile(self._sums / self._sums.sum(), (len(X), 1))
+            return np.tile(self._sums[: self._n_classes] / self._sums.sum(), (len(X), 1))
         return np.full(len(X), self._sums[0] / self._sums[1])
 
 
@@ -152,5 +187,5 @@ def make_baseline(name: str, n_classes: int, n_features: int, forest: dict[str, 
     if found := re.fullmatch(r"batch-rf-every-([1-9]\d*)", name):
         every = int(found[1])
         model = RefittedForest(n_classes, every, trees, seed, jobs)
-        return Runner(f"random forest, refitted every {every:,} rows", model, n_classes, window)
+        return Runner(f"random forest, refitted every {format_count(every, 'row')}", model, n_classes, window)
     raise UsageError(f"--against {name}: choose from {', '.join(NAMES)} (with a number for N)")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -11,15 +11,16 @@ from .scores import ClassScores, NumberScores
 
 
 class Model(Protocol):
-    """What a `Runner` runs.
+    """What a `Runner` runs. It is given tables of pyarrow, or rows of numbers.
 
-    For classification, labels are indices of classes, and predictions are probabilities of shape (rows, classes).
+    For classification, labels are codes of classes, and predictions are probabilities of shape (rows, classes). A class that has
+    not been learned has no column.
     """
 
-    def learn(self, X: np.ndarray, y: np.ndarray) -> None:
+    def learn(self, X: Any, y: np.ndarray) -> None:
         """Learn a chunk of rows."""
 
-    def predict(self, X: np.ndarray) -> np.ndarray:
+    def predict(self, X: Any) -> np.ndarray:
         """Predict a chunk of rows."""
 
 
@@ -48,7 +49,7 @@ class Runner:
         self.seconds = 0.0
         self._gives_probabilities = gives_probabilities
 
-    def step(self, X: np.ndarray, y: np.ndarray, *, first: bool) -> None:
+    def step(self, X: Any, y: np.ndarray, *, first: bool) -> None:
         """Predict a chunk, then learn it. The first chunk is only learned."""
         begun = time.perf_counter()
         predicted = None if first else self.model.predict(X)

@@ -72,14 +72,31 @@ class ClassScores(Scores):
         self._n_classes = n_classes
 
     def add(self, truth: np.ndarray, predicted: np.ndarray, probabilities: np.ndarray | None) -> None:
-        """Add a chunk: true classes, predicted classes, and the probability of each class (None: no log loss)."""
+        """Add a chunk: true classes, predicted classes, and the probability of each class (None: no log loss).
+
+        A true class may be new: it has no probability.
+        """
+        self._widen(max(self._n_classes, int(truth.max()) + 1))
         loss = math.nan
         if probabilities is not None:
             least = np.finfo(float).eps  # as in scikit-learn's log_loss
-            given = probabilities[np.arange(len(truth)), truth] / np.maximum(probabilities.sum(axis=1), least)
+            columns = np.pad(probabilities, ((0, 0), (0, self._n_classes - probabilities.shape[1])))
+            given = columns[np.arange(len(truth)), truth] / np.maximum(probabilities.sum(axis=1), least)
             loss = -float(np.log(np.clip(given, least, 1.0)).sum())
         counts = [np.bincount(classes, minlength=self._n_classes) for classes in (truth, predicted)]
         self._add(np.concatenate([[len(truth), np.sum(truth == predicted), loss], *counts]))
+
+    def _widen(self, n_classes: int) -> None:
+        """Make room for the counts of more classes."""
+        before, n_more = self._n_classes, n_classes - self._n_classes
+        if n_more and self._total is not None:
+
+            def widen(sums: np.ndarray) -> np.ndarray:
+                return np.insert(sums, [3 + before] * n_more + [len(sums)] * n_more, 0.0)
+
+            self._total = widen(self._total)
+            self._recent = deque(map(widen, self._recent))
+        self._n_classes = n_classes
 
     def _scores(self, sums: np.ndarray) -> dict[str, float]:
         n, right, loss = sums[:3]

@@ -26,6 +26,8 @@ class Checkpoints:
         How often to save.
     overwrite : bool
         Whether to replace the file that exists now.
+    compress : bool
+        Whether to write compressed files.
     lock : ModelLock or None
         The lock on the model, if it is held for as long as this is used.
 
@@ -36,10 +38,17 @@ class Checkpoints:
     """
 
     def __init__(
-        self, path: Path, rows: int | None, seconds: float | None, *, overwrite: bool, lock: ModelLock | None = None
+        self,
+        path: Path,
+        rows: int | None,
+        seconds: float | None,
+        *,
+        overwrite: bool,
+        compress: bool = False,
+        lock: ModelLock | None = None,
     ) -> None:
         self._lock = lock
-        self._saver = Saver(path, overwrite=overwrite, lock=lock)
+        self._saver = Saver(path, overwrite=overwrite, compress=compress, lock=lock)
         self._saver.written = identify(path)
         self._rows = rows
         self._seconds = seconds
@@ -78,8 +87,9 @@ class Checkpoints:
         self.settle()
         try:
             self._check_unchanged()
-            save(forest, self._saver.path, extra=extra, overwrite=self._saver.overwrite, lock=self._lock)
-            self._saver.overwrite, self._saver.written = True, identify(self._saver.path)
+            saver = self._saver
+            save(forest, saver.path, extra=extra, overwrite=saver.overwrite, compress=saver.compress, lock=self._lock)
+            saver.overwrite, saver.written = True, identify(saver.path)
             self.saved = extra
         except (OSError, MemoryError, ValueError) as error:
             raise CommandError(f"the model could not be saved: {error}") from error

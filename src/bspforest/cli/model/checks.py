@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from ..formatting import format_count
+
 MOST = 2**62  # rows and the like; sums of such numbers fit int64
 
 
@@ -92,7 +94,7 @@ def is_unicode(text: str) -> bool:
 def _show(value: Any) -> str:
     """Return a short description of a value of any size."""
     if isinstance(value, dict | list):
-        return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)} entries"
+        return f"{'an object' if isinstance(value, dict) else 'a list'} of {format_count(len(value), 'entry')}"
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 10**30:
         return "a huge number"
     text = repr(value)
