@@ -1,4 +1,4 @@
-"""Overhead of the command ``bspforest``: reading, encoding and checkpoints relative to learning.
+"""Overhead of the command ``bspforest``: reading, encoding and checkpoints relative to learning, quantiles relative to predicting.
 
 ``python benchmarks/command.py`` prints a table for 100,000 rows of 8 columns and a target in a CSV file, with 10 trees. With
 more trees the overhead is the same or smaller; ``--trees 100`` measures that.
@@ -79,6 +79,25 @@ def bench_checkpoints(data: Path, folder: Path, trees: int, rounds: int) -> Iter
     yield f"{what}: increase of the CPU time of the learning thread", f"{thread:+.1%}", ""
 
 
+def bench_predict(data: Path, folder: Path, trees: int, rounds: int) -> Iterator[Row]:
+    """Compare predicting with standard deviations and quantiles with predicting alone, in turn."""
+    model, learned, asked, out = (folder / name for name in ("p.bsp", "learned.csv", "asked.csv", "p.csv"))
+    lines = data.read_text().splitlines(keepends=True)
+    learned.write_text("".join(lines[:50_001]))
+    asked.write_text("".join(lines[:1] + lines[-60_000:]))
+    for values in ("mean", "joint"):
+        learning = ("learn", learned, "--target", "y", "--model", model, "--overwrite", "--values", values)
+        run_command(*learning, "--trees", trees)
+        best: dict[tuple[str, ...], float] = {}
+        for _ in range(rounds):
+            for options in ((), ("--std", "--quantiles", "0.05,0.5,0.95")):
+                seconds, _ = run_command("predict", model, asked, "-o", out, "--overwrite", *options)
+                best[options] = min(best.get(options, np.inf), seconds)
+        alone, all_of_it = best.values()
+        what = f"predict --std --quantiles 0.05,0.5,0.95 of 60,000 rows, {trees} trees of 50,000, {values} values"
+        yield f"{what} ({all_of_it:.1f} s): time relative to predict", f"{all_of_it / alone:.2f}", "at most 3"
+
+
 def print_table() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trees", type=int, default=10)
@@ -104,7 +123,7 @@ def print_table() -> None:
             ),
             *("--checkpoint-rows", 50_000),
         )
-        for bench in (bench_evaluate, bench_checkpoints):
+        for bench in (bench_evaluate, bench_checkpoints, bench_predict):
             for row in bench(folder / "data.csv", folder, options.trees, options.rounds):
                 print(f"| {' | '.join(row)} |", flush=True)
 
