@@ -1,6 +1,8 @@
 # make demo    learn a stream, with a table and a picture at the end
 # make test    the whole test suite
+# make test-cluster  the tests that start a Dask cluster of processes on this machine, and kill workers
 # make lint    style, types and architecture
+# make docs    the documentation site, into docs/_build/html
 # make gallery every picture that the library draws, into out/gallery
 # make bench   the benchmarks; the table is in benchmarks/README.md
 # make reproduce       the paper's experiments, small: minutes. Results in results/quick
@@ -12,11 +14,12 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test lint gallery bench reproduce reproduce-full clean
+.PHONY: demo test test-cluster lint docs gallery bench reproduce reproduce-full clean
 
 # One stamp a set of extras: the environment is made once, and again when pyproject.toml changes.
 $(VENV)/.cli: EXTRAS = cli
 $(VENV)/.dev: EXTRAS = dev
+$(VENV)/.docs: EXTRAS = docs
 $(VENV)/.bench: EXTRAS = bench,cli
 $(VENV)/.experiments: EXTRAS = experiments
 
@@ -32,11 +35,19 @@ test: $(VENV)/.dev
 	$(BIN)/bspforest compile
 	$(BIN)/python -m pytest
 
+test-cluster: $(VENV)/.dev
+	BSPFOREST_CLUSTER=1 $(BIN)/python -m pytest tests/dask
+
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: $(VENV)/.docs
+	$(BIN)/bspforest compile
+	$(BIN)/sphinx-build -b html -W --keep-going -q docs docs/_build/html
+	@echo 'Open docs/_build/html/index.html'
 
 gallery: $(VENV)/.cli
 	$(BIN)/python examples/gallery.py
@@ -53,4 +64,5 @@ reproduce-full: $(VENV)/.experiments
 
 clean:
 	rm -rf $(VENV) build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf docs/_build docs/api/generated docs/gallery docs/pictures
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
