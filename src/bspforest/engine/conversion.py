@@ -76,7 +76,9 @@ def share_weights(forest: OnlineForest, sources: np.ndarray, groups: np.ndarray 
 
 def _inherit(weights: np.ndarray, sources: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
     """Give new features, whose ``sources`` are -1, the weight of another member of their group, if there is one."""
-    for k in np.flatnonzero(sources < 0) if groups is not None else ():
+    if groups is None:
+        return weights
+    for k in np.flatnonzero(sources < 0):
         known = np.flatnonzero((groups == groups[k]) & (sources >= 0))
         if len(known):
             weights[k] = weights[known[0]]

@@ -317,11 +317,13 @@ class TableEncoder:
         """Return whether there is a feature for every gap and category."""
         for column, values in zip(self.columns, read, strict=True):
             if isinstance(values, np.ndarray):
-                if column.gaps == NOWHERE and np.isnan(values).any():
-                    return False
+                knows = column.gaps != NOWHERE or not np.isnan(values).any()
             elif column.other == NOWHERE or len(column.categories) < self.max_categories:
-                if not all(key in column.categories for key in values.list_keys()):
-                    return False
+                knows = all(key in column.categories for key in values.list_keys())
+            else:
+                knows = True
+            if not knows:
+                return False
         return True
 
     @staticmethod
