@@ -273,6 +273,15 @@ def test_step_of_one_row(kind, weights, monkeypatch):
     dense.check_predictions(np.concatenate([ask(forest, x[None]) for x in new]), expected)
 
 
+@pytest.mark.parametrize("noted", [63, 3])
+@pytest.mark.parametrize("kind", ["regression", "two outputs"])
+def test_steps_of_rows_that_are_learned_together(kind, noted, monkeypatch):
+    """The residuals of a few rows are found together, by their similarities. Failed without these, and with those of deep trees cut short."""
+    monkeypatch.setattr(node_sums, "ROWS_TOGETHER", 3)
+    monkeypatch.setattr(node_sums, "NOTED_DEPTH", noted)
+    test_step_of_one_row(kind, [1.0, 0.5, 2.0, 0.0, 1.5, 1.0, 0.3], monkeypatch)
+
+
 def test_step_of_one_row_in_deep_trees(monkeypatch):
     """Only the upper part of a path is noted on the way down. Failed with the sums below it left as they were."""
     monkeypatch.setattr(node_sums, "NOTED_DEPTH", 3)

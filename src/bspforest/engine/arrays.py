@@ -169,6 +169,10 @@ WAITING_ROWS = 8
 WAITING_TREES = 16
 PREDICTION_WALKS = 16
 
+# Trees whose sums are added one after another. The sums of such blocks are added in pairs, and pairs of pairs: see
+# `bspforest.values.block_sums`. The result does not depend on the number of threads, nor on where the trees are.
+TREES_PER_BLOCK = 4
+
 # No value of ``box_from`` is larger.
 LARGEST_THRESHOLD = 32
 

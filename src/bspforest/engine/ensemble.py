@@ -420,10 +420,13 @@ class TreeEnsemble:
 
     def make_converted(self, slots: np.ndarray, X: np.ndarray, groups: np.ndarray | None) -> TreeEnsemble:
         """Return empty trees for the rows in ``slots`` with other features, X, and no trace of any other rows."""
+        return self._convert(self.get_streams(), slots, X, groups)
+
+    def _convert(
+        self, streams: np.ndarray, slots: np.ndarray, X: np.ndarray, groups: np.ndarray | None
+    ) -> TreeEnsemble:
         own = self.arrays
-        other = self._allocate_like(
-            self.get_streams(), own.n_classes, own.labels.shape[1] - 1, own.duals.shape[1], X.shape[1]
-        )
+        other = self._allocate_like(streams, own.n_classes, own.labels.shape[1] - 1, own.duals.shape[1], X.shape[1])
         other.make_room(len(own.rows), spare=False)
         other.groups = groups
         for name in layout.BY_SLOT:
@@ -487,6 +490,10 @@ class TreeEnsemble:
             labels = layout.resize_rows(labels, len(labels))
             labels[slots, layout.LABEL] = places[labels[slots, layout.LABEL].astype(np.intp)]
         return self.arrays._replace(values=values, labels=labels, n_classes=n_after)
+
+    def take_classes(self, widened: layout.ForestArrays, places: np.ndarray, slots: np.ndarray) -> None:
+        """Take over arrays of more classes: those of `insert_classes`, with what belongs to them beside trees."""
+        self.arrays = widened
 
     # ------------------------------------------------------------------------------------------------------------------
     # Reading trees

@@ -519,7 +519,8 @@ class OnlineForest:
         changed if memory runs out.
         """
         self._verify()
-        widened = self.trees.insert_classes(places, n_after, self.rows.held_slots())
-        self.trees.arrays = self.values.insert_classes(widened, places, n_after)
+        slots = self.rows.held_slots()
+        widened = self.trees.insert_classes(places, n_after, slots)
+        self.trees.take_classes(self.values.insert_classes(widened, places, n_after), places, slots)
         n_columns = count_columns(n_after, 1) if self.config.n_columns else 0
         self.config = replace(self.config, n_classes=n_after, n_columns=n_columns)

@@ -277,8 +277,7 @@ class JointValues(Values):
         The column of the second of two classes becomes two columns that add up to 0; those of new classes are 0. The next rows
         bring a solve.
         """
-        names = ("sums", "duals", "residuals")
-        changed: dict[str, Any] = {name: insert_columns(getattr(arrays, name), places, n_after) for name in names}
+        widened = widen_columns(arrays, places, n_after)
         if len(self.mean):
             first = {1: np.ones(1), 2: np.array([1.0 - self.mean[0], self.mean[0]])}.get(len(places), self.mean)
             mean = np.zeros(n_after)
@@ -288,7 +287,7 @@ class JointValues(Values):
         self.is_solved = False
         if self._work is not None:  # its columns are those of fewer classes: begin again with the next row
             self._work, self.held_at_tuning = None, 0
-        return arrays._replace(**changed)
+        return widened
 
     # ------------------------------------------------------------------------------------------------------------------
     # Solving
@@ -422,6 +421,13 @@ class JointValues(Values):
     def predict_proba(self, forest: OnlineForest, X: np.ndarray) -> np.ndarray:
         """Return the probability of each class for each row."""
         return self.calibration.apply(self.predict(forest, X), forest.trees.n_classes)
+
+
+def widen_columns(arrays: ForestArrays, places: np.ndarray, n_after: int) -> ForestArrays:
+    """Return arrays with the label columns of more classes: see `JointValues.insert_classes`."""
+    names = ("sums", "duals", "residuals")
+    changed: dict[str, Any] = {name: insert_columns(getattr(arrays, name), places, n_after) for name in names}
+    return arrays._replace(**changed)
 
 
 def insert_columns(old: np.ndarray, places: np.ndarray, n_after: int) -> np.ndarray:

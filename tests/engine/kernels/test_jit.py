@@ -18,7 +18,7 @@ from bspforest.engine.kernels.checksum import ChunkedChecksum
 from bspforest.engine.kernels.jit import INTEGER, AddressedKernel, called_by_address, entry_point
 
 # Kernels that only forests on a cluster call: here they are loaded only if another test has compiled all kernels in this process.
-ON_CLUSTERS = ("walk_row", "change_row")
+ON_CLUSTERS = ("walk_rows", "find_changes", "change_rows")
 
 SUPPORT = Path(__file__).parents[2] / "support"
 

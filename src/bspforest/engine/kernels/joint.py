@@ -1,4 +1,4 @@
-"""Joint values: predictions, and the step that learns one row (docs/design.md, section 7).
+"""Joint values: predictions (docs/design.md, section 7).
 
 A prediction is the sum over the nodes on the path of a row of the weight F(t_v) - F(t_parent) of the node times the sum of the duals
 of its rows.
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import LABEL_WEIGHT, NOTHING, PREDICTION_WALKS, example_forest, example_read_scratch, example_rows
+from ..arrays import NOTHING, PREDICTION_WALKS, example_forest, example_read_scratch, example_rows
 from .intervals import get_share
 from .jit import always_inline, entry_point, kernel, prefetch
-from .nodes import get_leaf, goes_right, is_pending, scale_held_row, scale_row, view_tree
+from .nodes import get_leaf, scale_row, view_tree
 from .traverse import find_leaves, step_down
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -29,12 +29,13 @@ def add_leaf_value(tree, leaf, weight, out):
 
 
 @entry_point(
-    lambda: (example_forest(), example_rows(), 0, 0, 1.0, np.empty((1, 1)), np.empty((1, 1)), np.empty(1, np.int64))
+    lambda: (example_forest(), example_rows(), 0, 0, 1.0, *(np.empty((1, 1)) for _ in range(3)), np.empty(1, np.int64))
 )
-def sum_paths(forest, X, start, end, bandwidth, out, rows, at):
+def sum_paths(forest, X, start, end, bandwidth, out, values, rows, at):
     """Add the predictions of all trees for rows ``start`` to ``end`` of ``X`` to ``out``, along their paths.
 
-    ``rows`` and ``at`` are scratch space: for one row, and for `PREDICTION_WALKS` nodes. Several trees take turns.
+    The others are scratch space: ``values`` for the predictions of `PREDICTION_WALKS` trees, which take turns, ``rows`` for one row, ``at``
+    for twice as many nodes as trees.
     """
     n_trees = forest.state.shape[0]
     z = rows[0]
@@ -42,15 +43,20 @@ def sum_paths(forest, X, start, end, bandwidth, out, rows, at):
         scale_row(X[s], forest.scaling, z)
         for first in range(0, n_trees, PREDICTION_WALKS):
             n = min(n_trees - first, PREDICTION_WALKS)
-            add_paths(forest, first, n, z, bandwidth, out[s], at)
+            read_paths(forest, first, n, z, bandwidth, values, at)
+            for k in range(n):
+                for c in range(out.shape[1]):
+                    out[s, c] += values[k, c]
 
 
 @kernel
-def add_paths(forest, first, n, z, bandwidth, out, at):
-    """Add the predictions of n trees from ``first`` on for the scaled row ``z``, read at its nearest place in each box."""
+def read_paths(forest, first, n, z, bandwidth, values, at):
+    """Write the predictions of n trees from ``first`` on for the scaled row ``z``, read at its nearest place in each box."""
     for k in range(n):
         at[k] = forest.state[first + k].root
         at[n + k] = -1
+        for c in range(values.shape[1]):
+            values[k, c] = 0.0
     walking = True
     while walking:
         walking = False
@@ -63,8 +69,8 @@ def add_paths(forest, first, n, z, bandwidth, out, at):
             before = forest.cuts[m, above].time if above >= 0 else 0.0
             if v >= 0 and forest.cuts[m, v].right != NOTHING:
                 weight = get_share(forest.cuts[m, v].time, bandwidth) - get_share(before, bandwidth)
-                for c in range(out.shape[0]):
-                    out[c] += weight * forest.sums[m, v, c]
+                for c in range(values.shape[1]):
+                    values[k, c] += weight * forest.sums[m, v, c]
                 following = step_down(forest.family, forest.cuts[m], forest.boxes[m], v, z)
                 if following >= 0:
                     prefetch(forest.cuts[m], following)
@@ -74,7 +80,7 @@ def add_paths(forest, first, n, z, bandwidth, out, at):
                 walking = True
             else:
                 tree = view_tree(forest, m)
-                add_leaf_value(tree, get_leaf(tree, v), 1.0 - get_share(before, bandwidth), out)
+                add_leaf_value(tree, get_leaf(tree, v), 1.0 - get_share(before, bandwidth), values[k])
                 at[n + k] = -2
 
 
@@ -117,143 +123,3 @@ def sum_totals(forest, X, start, end, totals, out, numbers, sums, counts, rows, 
                         if number == number:
                             sums[block + s, c] += number
                             counts[block + s, c] += 1.0
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# One row
-
-
-@kernel
-def walk_held_row(forest, first, n, z, bandwidth, out, at, paths):
-    """Add the predictions of n trees from ``first`` on for a held row at ``z`` to ``out``; note its paths.
-
-    The path in tree ``first + k`` is ``paths[k, 1:]``, its length ``paths[k, 0]``; it ends early if there is no room. Trees take turns.
-    ``at`` is scratch space.
-    """
-    for k in range(n):
-        at[k] = forest.state[first + k].root
-        at[n + k] = -1
-        paths[k, 0] = 0
-        if at[k] >= 0:
-            prefetch(forest.sums[first + k], at[k])
-    walking = True
-    while walking:
-        walking = False
-        for k in range(n):
-            ref, above = at[k], at[n + k]
-            if above == -2:
-                continue
-            m = first + k
-            tree = view_tree(forest, m)
-            share = get_share(tree.cuts[above].time, bandwidth) if above >= 0 else 0.0
-            if ref >= 0 and paths[k, 0] + 1 < paths.shape[1]:
-                paths[k, 0] += 1
-                paths[k, paths[k, 0]] = ref
-            if ref < 0 or is_pending(tree, ref):
-                add_leaf_value(tree, get_leaf(tree, ref), 1.0 - share, out)
-                at[n + k] = -2
-                continue
-            node = tree.cuts[ref]
-            weight = get_share(node.time, bandwidth) - share
-            for c in range(out.shape[0]):
-                out[c] += weight * tree.sums[ref, c]
-            following = np.int64(node.right if goes_right(tree, ref, z) else node.left)
-            if following >= 0:
-                prefetch(tree.cuts, following)
-                prefetch(tree.sums, following)
-            at[k] = following
-            at[n + k] = ref
-            walking = True
-
-
-@kernel
-def add_to_path(tree, z, path, change):
-    """Add ``change`` to the sums of the nodes on the path of a held row at ``z``, which may be noted only in part."""
-    n = path[0]
-    for k in range(1, n + 1):
-        for c in range(change.shape[0]):
-            tree.sums[path[k], c] += change[c]
-    if n + 1 < path.shape[0]:
-        return
-    ref = np.int64(path[n])
-    while ref >= 0 and not is_pending(tree, ref):
-        ref = np.int64(tree.cuts[ref].right if goes_right(tree, ref, z) else tree.cuts[ref].left)
-        if ref >= 0:
-            for c in range(change.shape[0]):
-                tree.sums[ref, c] += change[c]
-
-
-@entry_point(
-    lambda: (
-        example_forest(),
-        np.empty(1, np.int32),
-        np.empty((1, 1)),
-        np.empty(1),
-        1.0,
-        1.0,
-        1.0,
-        np.empty((1, 1)),
-        np.empty(1),
-        np.empty(1),
-        np.empty(1, np.int64),
-        np.empty((1, 1), np.int32),
-    )
-)
-def learn_duals(forest, slots, targets, mean, bandwidth, ridge, step, rows, predicted, change, at, paths):
-    """Set the duals of rows that all trees hold, one after another: the step of ridge regression for a single row.
-
-    ``targets`` are their label columns, ``mean`` the mean label, and the ``step`` is a share of the residual. What remains of a label after it was predicted, before the row
-    was learned, is its honest residual, and is kept. The others are scratch space: ``at`` for 2 `PREDICTION_WALKS` nodes, ``paths``
-    for one path per tree.
-    """
-    n_trees = forest.state.shape[0]
-    z = rows[0]
-    for s in range(slots.shape[0]):
-        slot = slots[s]
-        weight = forest.labels[slot, LABEL_WEIGHT]
-        scale_held_row(view_tree(forest, 0), slot, z)
-        for c in range(predicted.shape[0]):
-            predicted[c] = 0.0
-        for first in range(0, n_trees, PREDICTION_WALKS):
-            n = min(n_trees - first, PREDICTION_WALKS)
-            walk_held_row(forest, first, n, z, bandwidth, predicted, at, paths[first : first + n])
-        for c in range(predicted.shape[0]):
-            residual = targets[s, c] - mean[c] - predicted[c] / n_trees
-            forest.residuals[slot, c] = residual
-            change[c] = step * residual / (1.0 + ridge / weight) if weight > 0.0 else 0.0
-            forest.duals[slot, c] += change[c]
-        for m in range(n_trees):
-            add_to_path(view_tree(forest, m), z, paths[m], change)
-
-
-@entry_point(
-    lambda: (
-        example_forest(),
-        0,
-        1.0,
-        np.empty((1, 1)),
-        np.empty(1),
-        np.empty(1, np.int64),
-        np.empty((1, 1), np.int32),
-    )
-)
-def walk_row(forest, slot, bandwidth, rows, predicted, at, paths):
-    """Add the predictions of all trees for a held row to ``predicted``, as `learn_duals` does, and note its paths.
-
-    With `change_row`, this is `learn_duals` for one row of a forest whose trees are in several places.
-    """
-    n_trees = forest.state.shape[0]
-    scale_held_row(view_tree(forest, 0), slot, rows[0])
-    for first in range(0, n_trees, PREDICTION_WALKS):
-        n = min(n_trees - first, PREDICTION_WALKS)
-        walk_held_row(forest, first, n, rows[0], bandwidth, predicted, at, paths[first : first + n])
-
-
-@entry_point(lambda: (example_forest(), 0, np.empty(1), np.empty((1, 1)), np.empty((1, 1), np.int32)))
-def change_row(forest, slot, change, rows, paths):
-    """Change the duals of a held row whose paths `walk_row` has noted."""
-    scale_held_row(view_tree(forest, 0), slot, rows[0])
-    for c in range(change.shape[0]):
-        forest.duals[slot, c] += change[c]
-    for m in range(forest.state.shape[0]):
-        add_to_path(view_tree(forest, m), rows[0], paths[m], change)
