@@ -1,6 +1,5 @@
 # make demo    learn a stream, with a table and a picture at the end
 # make test    the whole test suite
-# make test-cluster  the tests that start a Dask cluster of processes on this machine, and kill workers
 # make lint    style, types and architecture
 # make docs    the documentation site, into docs/_build/html
 # make gallery every picture that the library draws, into out/gallery
@@ -14,7 +13,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test test-cluster lint docs gallery bench reproduce reproduce-full clean
+.PHONY: demo test lint docs gallery bench reproduce reproduce-full clean
 
 # One stamp a set of extras: the environment is made once, and again when pyproject.toml changes.
 $(VENV)/.cli: EXTRAS = cli
@@ -34,9 +33,6 @@ demo: $(VENV)/.cli
 test: $(VENV)/.dev
 	$(BIN)/bspforest compile
 	$(BIN)/python -m pytest
-
-test-cluster: $(VENV)/.dev
-	BSPFOREST_CLUSTER=1 $(BIN)/python -m pytest tests/dask
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

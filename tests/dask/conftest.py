@@ -1,27 +1,39 @@
+"""One cluster of processes for all tests: a worker takes seconds to start."""
+
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
 
 pytest.importorskip("distributed")
 
-if "BSPFOREST_CLUSTER" not in os.environ:
-    # They start and kill processes, and take a minute on a quiet machine with two cores, and several on a busy one.
-    collect_ignore_glob = ["test_*.py"]
-
-from clusters import start_cluster
+from clusters import ensure_workers, resize, start_cluster
 from distributed import Client
 
 
-@pytest.fixture(scope="module")
-def client() -> Iterator[Client]:
+@pytest.fixture(scope="session")
+def shared() -> Iterator[Client]:
     with start_cluster(2) as client:
         yield client
 
 
+@pytest.fixture(scope="module")
+def client(shared) -> Client:
+    resize(shared, 2)
+    return shared
+
+
 @pytest.fixture(scope="module", params=[1, 2, 3])
-def any_client(request) -> Iterator[Client]:
-    with start_cluster(request.param) as client:
-        yield client
+def any_client(request, shared) -> Client:
+    resize(shared, request.param)
+    return shared
+
+
+@pytest.fixture
+def three(shared) -> Client:
+    """A cluster of three workers, of which one may still be being restarted."""
+    if len(shared.cluster.worker_spec) < 3:
+        shared.cluster.scale(3)
+    ensure_workers(shared, 2)
+    return shared

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import bspforest
@@ -24,11 +25,11 @@ def ask(forest, X):
     return b"".join(part.tobytes() for part in forest.predict(X, return_std=True))
 
 
-def test_shards_are_whole_groups_of_trees():
-    assert divide(40, 2) == [(0, 16), (16, 40)]
+def test_shards_are_whole_blocks_of_trees():
+    assert divide(40, 2) == [(0, 20), (20, 40)]
     assert divide(100, 3) == [(0, 32), (32, 64), (64, 100)]
-    assert divide(10, 4) == [(0, 10)]
-    assert divide(64, 4) == [(0, 16), (16, 32), (32, 48), (48, 64)]
+    assert divide(10, 4) == [(0, 4), (4, 8), (8, 10)]
+    assert divide(3, 2) == [(0, 3)]
 
 
 @pytest.mark.parametrize("values", ["joint", "mean"])
@@ -116,6 +117,54 @@ def test_there_and_back(client, values, tmp_path):
     assert len({ask(forest, X) for forest in (local, remote, back, loaded)}) == 1
 
 
+def make_table(n, rng, *, names, gaps):
+    """Return a frame with a column of text and one of numbers, some of which are missing."""
+    numbers = rng.normal(size=n)
+    if gaps:
+        numbers[rng.random(n) < 0.2] = np.nan
+    return pd.DataFrame({"kind": rng.choice(names, n), "size": numbers})
+
+
+@pytest.mark.parametrize("values", ["joint", "mean"])
+def test_new_categories_and_gaps(client, values):
+    """A category and a gap that come later have all trees built afresh, with more features.
+
+    Failed with the standing trees taken over.
+    """
+    rng = np.random.default_rng(7)
+    parameters = {"n_estimators": 24, "values": values, "random_state": 3}
+    forests = BSPForestRegressor(**parameters), DaskBSPForestRegressor(client=client, **parameters)
+    for names, gaps in (("ab", False), ("abc", False), ("abc", True), ("abcd", True)):
+        X = make_table(60, rng, names=list(names), gaps=gaps)
+        y = X["kind"].eq("a") + X["size"].fillna(3.0)
+        for forest in forests:
+            forest.partial_fit(X, y)
+        assert ask(forests[0], X) == ask(forests[1], X), names
+    assert list(forests[0].encoded_feature_names_) == list(forests[1].encoded_feature_names_)
+    for forest in forests:
+        forest.forget(np.arange(180, 240))  # the last category is gone, and with it a feature
+    assert ask(forests[0], X[:20]) == ask(forests[1], X[:20])
+    assert len(forests[1].encoded_feature_names_) == len(forests[0].encoded_feature_names_)
+    assert not client.submit(lambda: 0).result()  # the workers are well
+
+
+@pytest.mark.parametrize("values", ["joint", "mean"])
+def test_new_classes(client, values):
+    """Classes may come later, at any place among those known. Failed with labels on the workers not renumbered."""
+    X, y = make_rows(300)
+    labels = np.digitize(y, [-1.0, 0.0, 1.0])
+    parameters = {"n_estimators": 24, "values": values, "random_state": 3}
+    forests = BSPForestClassifier(**parameters), DaskBSPForestClassifier(client=client, **parameters)
+    known = np.isin(labels, [1, 3])
+    for forest in forests:
+        forest.fit(X[:200][known[:200]], labels[:200][known[:200]])
+        forest._add_classes(np.array([0, 1, 3]), np.array([1, 2]), X[:1], [0])
+        forest._add_classes(np.arange(4), np.array([0, 1, 3]), X[200:], labels[200:])
+        forest.partial_fit(X[:50], labels[:50])
+    assert ask(forests[0], X) == ask(forests[1], X)
+    assert ask(forests[0], X[:1]) == ask(forests[1], X[:1])
+
+
 def test_what_is_refused(client):
     X, y = make_rows(30)
     with pytest.raises(ValueError, match="redraw"):
@@ -125,9 +174,5 @@ def test_what_is_refused(client):
         forest.__getstate__()
     with pytest.raises(TypeError, match="BSPForestClassifier"):
         DaskBSPForestClassifier.from_local(forest.to_local(), client)
-    gaps = X.copy()
-    gaps[0, 0] = np.nan
-    with pytest.raises(ValueError, match="from_local"):
-        forest.partial_fit(gaps, y)
     assert ask(forest, X) == ask(forest.to_local(), X)
     assert "client" not in forest.get_params()

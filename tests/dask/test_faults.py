@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 import time
 from contextlib import suppress
@@ -11,18 +9,18 @@ from contextlib import suppress
 import laws
 import numpy as np
 import pytest
-from clusters import start_cluster
+from clusters import ensure_workers, kill_worker, start_cluster
 
 import bspforest
 from bspforest import BSPForestRegressor
-from bspforest.dask import DaskBSPForestRegressor
+from bspforest.dask import DaskBSPForestRegressor, cluster
 from bspforest.dask.trees import RemoteTrees
+from bspforest.engine.ensemble import TreeEnsemble
 
 
-@pytest.fixture(scope="module")
-def client():
-    with start_cluster(3) as client:
-        yield client
+@pytest.fixture
+def client(three):
+    return three
 
 
 def make_rows(n, seed=0):
@@ -31,12 +29,14 @@ def make_rows(n, seed=0):
     return X, np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2]
 
 
+def get_parts(forest):
+    return forest._forest.trees.shards.parts
+
+
 def kill_one(client, forest, *, rng=None):
     """Kill a worker that holds trees of a forest, the last one or any one; raise KeyError if it is being replaced."""
-    pids = {nanny.worker_address: nanny.pid for nanny in client.cluster.workers.values() if nanny.pid}
-    parts = forest._forest.trees.shards.parts
-    address = parts[-1 if rng is None else rng.integers(len(parts))].address
-    os.kill(pids[address], signal.SIGKILL)
+    parts = get_parts(forest)
+    kill_worker(client, parts[-1 if rng is None else rng.integers(len(parts))].address)
 
 
 def check_forest(forest, X, y, tmp_path, *, held):
@@ -55,10 +55,9 @@ def check_forest(forest, X, y, tmp_path, *, held):
 @pytest.mark.parametrize("then", ["predict", "learn a row", "learn a chunk", "forget", "save"])
 def test_worker_killed_between_calls(client, values, then, tmp_path):
     """The next call works, whatever it is."""
-    client.wait_for_workers(3)
     X, y = make_rows(700)
     forest = DaskBSPForestRegressor(48, client=client, values=values, random_state=0).fit(X[:400], y[:400])
-    assert forest.n_workers_ == 3
+    assert forest.n_workers_ >= 2
     before = forest.predict(X[:100])
     kill_one(client, forest)
     held = np.arange(400)
@@ -87,7 +86,6 @@ def test_worker_killed_within_a_call(client, tmp_path, monkeypatch, when):
 
     Failed, with TreesReplacedError, with the call not repeated.
     """
-    client.wait_for_workers(3)
     X, y = make_rows(1000)
     forest = DaskBSPForestRegressor(48, client=client, random_state=0).fit(X[:300], y[:300])
     before, killed = getattr(RemoteTrees, when), []
@@ -108,7 +106,6 @@ def test_worker_killed_within_a_call(client, tmp_path, monkeypatch, when):
 @pytest.mark.parametrize("values", ["joint", "mean"])
 def test_workers_killed_at_random_moments(client, values, tmp_path):
     """Kill workers during a stream of chunks, rows and predictions: every call finishes, and all rows are held."""
-    client.wait_for_workers(3)
     X, y = make_rows(20_000)
     forest = DaskBSPForestRegressor(48, client=client, values=values, random_state=0)
     rng, killing = np.random.default_rng(4), np.random.default_rng(5)
@@ -143,7 +140,6 @@ def test_law_after_a_loss(client):
 
     Failed with trees drawn afresh with twice the budget.
     """
-    client.wait_for_workers(3)
     n_trees, tau = 3000, 0.5
     rng = np.random.default_rng(20)
     X, extra = rng.random((9, 2)), rng.random((4, 2))
@@ -160,3 +156,99 @@ def test_law_after_a_loss(client):
     expected = np.array([np.exp(-tau * laws.segment_rate("pairs", X[i] - X[j])) for i, j in zip(a, b, strict=True)])
     z = (seen - expected) / np.sqrt(expected * (1 - expected) / part.n_trees)
     assert np.abs(z).max() < 4.5 and abs(z.mean()) < 3
+
+
+def test_trees_move_to_a_restarted_worker(client, monkeypatch):
+    """After a loss, a worker has two shards; one moves to the worker that was restarted, tree by tree as it was.
+
+    Failed with shards moved without the totals of their leaves.
+    """
+    monkeypatch.setattr(cluster, "BALANCING", 0.0)
+    ensure_workers(client, 3)
+    X, y = make_rows(500)
+    forest = DaskBSPForestRegressor(48, client=client, random_state=0).fit(X[:400], y[:400])
+    kill_one(client, forest)
+    forest.predict(X[:1])
+    assert len({part.address for part in get_parts(forest)}) == 2
+    ensure_workers(client, 3)
+    before, local = forest.predict(X), forest.to_local()
+    forest._forest.trees.balance()
+    assert len({part.address for part in get_parts(forest)}) == 3
+    assert np.array_equal(forest.predict(X), before)
+    for one in (forest, local):
+        one.partial_fit(X[400:], y[400:])
+    assert np.array_equal(forest.predict(X), local.predict(X))
+
+
+def test_a_worker_lost_while_features_change(client, tmp_path, monkeypatch):
+    """The forest of more features is built again, from a forest whose trees were restored."""
+    X, y = make_rows(300)
+    gaps = X[200:].copy()
+    gaps[::7, 1] = np.nan
+    forest = DaskBSPForestRegressor(48, client=client, random_state=0).fit(X[:200], y[:200])
+    before, killed = RemoteTrees.build, []
+
+    def kill_first(trees, *args, **options):
+        if not killed:
+            killed.append(True)
+            kill_one(client, forest)
+        return before(trees, *args, **options)
+
+    monkeypatch.setattr(RemoteTrees, "build", kill_first)
+    forest.partial_fit(gaps, y[200:])
+    assert killed and forest.n_samples_ == 300
+    local = forest.to_local()
+    assert np.array_equal(forest.predict(gaps), local.predict(gaps))
+    kill_one(client, forest)  # the new forest can be restored, too
+    assert np.isfinite(forest.predict(gaps)).all() and forest.n_shards_lost_ >= 2
+
+
+def limit_room(n):
+    """Let trees of this process have no room for more than n rows at once; None: as many as there are."""
+    reserve = getattr(TreeEnsemble, "unlimited", TreeEnsemble.reserve)
+
+    def reserve_little(trees, wanted):
+        if n is not None and wanted > n:
+            raise MemoryError("no room")
+        reserve(trees, wanted)
+
+    TreeEnsemble.unlimited, TreeEnsemble.reserve = reserve, reserve_little
+
+
+def test_worker_without_memory(client):
+    """A chunk for which a worker lacks memory is refused whole; smaller ones are learned.
+
+    Failed without room reserved by all workers before any of them inserts the rows.
+    """
+    X, y = make_rows(900)
+    forest = DaskBSPForestRegressor(48, client=client, values="mean", random_state=0).fit(X[:300], y[:300])
+    before = forest.predict(X[:100])
+    address = get_parts(forest)[-1].address
+    client.run(limit_room, 300, workers=[address])
+    with pytest.raises(MemoryError, match="no room"):
+        forest.partial_fit(X[300:700], y[300:700])
+    assert forest.n_samples_ == 300 and np.array_equal(forest.predict(X[:100]), before)
+    client.run(limit_room, None, workers=[address])
+    forest.partial_fit(X[700:], y[700:])
+    local = forest.to_local()
+    assert forest.n_samples_ == 500 and np.array_equal(forest.predict(X[:100]), local.predict(X[:100]))
+    assert forest.n_shards_lost_ == 0
+
+
+def test_scheduler_goes_away():
+    """Calls say so, no row is lost, and the forest continues on another cluster."""
+    X, y = make_rows(300)
+    with start_cluster(2) as gone:
+        forest = DaskBSPForestRegressor(16, client=gone, random_state=0).fit(X[:200], y[:200])
+        gone.cluster.close()
+        with pytest.raises(RuntimeError, match=r"No row is lost.*move_to"):
+            forest.predict(X)
+    with pytest.raises(RuntimeError, match=r"the client is closed.*move_to"):
+        forest.partial_fit(X[200:], y[200:])
+    assert len(forest.held_rows().X) == 200
+    with start_cluster(1) as client:
+        assert forest.move_to(client) is forest
+        forest.partial_fit(X[200:], y[200:])
+        assert forest.score(X, y) > 0.5 and np.array_equal(forest.held_rows().y, y)
+        local = forest.to_local()
+        assert np.array_equal(forest.predict(X), local.predict(X))

@@ -15,7 +15,8 @@ import numpy as np
 from distributed import Client, Future, wait
 from distributed.protocol import to_serialize
 
-from ..engine.arrays import PREDICTION_WALKS
+from ..engine.arrays import TREES_PER_BLOCK
+from ..values.block_sums import count_blocks
 from .shard import TreeShard
 
 # Seconds to wait for a worker to take a shard, and for any worker at all: a nanny restarts a worker in a few.
@@ -25,12 +26,15 @@ PLACING, WAITING = 20.0, 60.0
 MOST_ATTEMPTS = 5
 
 
+# Seconds between two looks for workers to move shards to.
+BALANCING = 5.0
+
 # Seconds after which a call that has not returned is first looked after, and between two looks in the end.
 FIRST_LOOK, LAST_LOOK = 0.2, 2.0
 
 NO_SCHEDULER = (
-    "The Dask scheduler does not answer ({error!r}). The rows that were learned are held by this process: held_rows() returns them, and "
-    "another forest can learn them."
+    "The Dask scheduler does not answer ({error!r}). No row is lost: this process holds them, and move_to(client) continues on another "
+    "cluster."
 )
 
 
@@ -43,13 +47,10 @@ class TreesReplacedError(Exception):
 
 
 def divide(n_trees: int, n_workers: int) -> list[tuple[int, int]]:
-    """Return the first and last tree of each shard.
-
-    Predictions along paths are summed in groups of `PREDICTION_WALKS` trees, whose walks take turns: a group stays together.
-    """
-    n_groups = -(-n_trees // PREDICTION_WALKS)
-    n = max(1, min(n_workers, n_groups))
-    ends = [min(n_trees, PREDICTION_WALKS * (n_groups * k // n)) for k in range(n + 1)]
+    """Return the first and last tree of each shard, in whole blocks of trees that are summed one after another."""
+    n_blocks = count_blocks(n_trees)
+    n = max(1, min(n_workers, n_blocks))
+    ends = [min(n_trees, TREES_PER_BLOCK * (n_blocks * k // n)) for k in range(n + 1)]
     return list(itertools.pairwise(ends))
 
 
@@ -76,8 +77,8 @@ class Shards:
 
     Attributes
     ----------
-    restore : callable
-        Called with a shard on a new worker, to fill it.
+    main : object
+        The trees of the forest, which can be restored.
     n_lost : int
         Shards that were lost and replaced.
     sent, received : int
@@ -90,7 +91,8 @@ class Shards:
         self.n_lost = 0
         self.sent = self.received = 0
         self.unused: list[tuple[str, int]] = []  # trees and matrices that shards may drop
-        self.restore: Callable[[Shard], None] | None = None
+        self.main: object = None
+        self._looked = time.monotonic()
         self._count = itertools.count()
         workers = self._wait_for_workers(set())
         self.parts = [Shard(*ends) for ends in divide(n_trees, len(workers))]
@@ -106,6 +108,8 @@ class Shards:
 
     def start(self, part: Shard, method: str, *args: Any) -> Call:
         """Start a call of a method of a shard."""
+        if self.client.status in ("closing", "closed"):
+            raise RuntimeError(NO_SCHEDULER.format(error=f"the client is {self.client.status}"))
         self.sent += count_bytes(args)
         loop = cast(Any, self.client.loop).asyncio_loop
         return asyncio.run_coroutine_threadsafe(self._execute(part, method, args), loop)
@@ -193,8 +197,13 @@ class Shards:
         """Whether all shards are on workers, as far as is known."""
         return all(part.address is not None for part in self.parts)
 
-    def repair(self) -> None:
-        """Replace shards that are lost, on the workers that have the fewest."""
+    def abandon(self) -> None:
+        """Give up all shards, to be replaced by `repair`."""
+        for part in self.parts:
+            part.address = part.future = None
+
+    def repair(self, restore: Callable[[Shard], None]) -> None:
+        """Replace shards that are lost, on the workers that have the fewest; ``restore`` fills them."""
         deadline = time.monotonic() + WAITING
         for part in self.parts:
             attempts = 0
@@ -208,10 +217,35 @@ class Shards:
                 self._place(part, deadline)
                 self.n_lost += 1
                 try:
-                    assert self.restore is not None
-                    self.restore(part)
+                    restore(part)
                 except ShardLostError:
                     part.address = part.future = None
+
+    def list_moves(self) -> list[tuple[Shard, str]]:
+        """Return shards on workers that have two more than another, and where to move them. Looks every few seconds at most."""
+        if not self.n_lost or time.monotonic() < self._looked + BALANCING:
+            return []
+        self._looked = time.monotonic()
+        counts = dict.fromkeys(self._find_workers(), 0)
+        for part in self.parts:
+            counts[cast(str, part.address)] = counts.get(cast(str, part.address), 0) + 1
+        moves = []
+        for part in self.parts:
+            emptiest = min(counts, key=lambda address: (counts[address], address))
+            if counts[cast(str, part.address)] >= counts[emptiest] + 2:
+                counts[cast(str, part.address)] -= 1
+                counts[emptiest] += 1
+                moves.append((part, emptiest))
+        return moves
+
+    def move(self, part: Shard, address: str, content: tuple) -> bool:
+        """Move a shard to another worker, with what `TreeShard.create` is to be given; return whether that worked."""
+        new = Shard(part.first, part.last)
+        if not self._make_actor(new, address, self._find_workers().get(address, {}).get("nthreads", 1)):
+            return False
+        self.finish(new, self.start(new, "create", *content))
+        part.address, part.future = new.address, new.future
+        return True
 
     def _place(self, part: Shard, deadline: float | None = None) -> None:
         """Make an actor for a shard, on the worker that has the fewest."""
@@ -221,20 +255,26 @@ class Shards:
             workers = self._wait_for_workers(failed, deadline)
             held = [other.address for other in self.parts] if hasattr(self, "parts") else []
             address = min(workers, key=lambda address: (held.count(address), address))
-            future = self.client.submit(
-                TreeShard,
-                workers[address],
-                actor=True,
-                workers=[address],
-                allow_other_workers=False,
-                pure=False,
-                key=f"bspforest-shard-{np.random.SeedSequence().entropy:x}",
-            )
-            if self._is_placed(future, address):
-                part.address, part.future = address, future
+            if self._make_actor(part, address, workers[address]):
                 return
-            future.cancel()
             failed.add(address)
+
+    def _make_actor(self, part: Shard, address: str, n_threads: int) -> bool:
+        """Make an actor for a shard on a worker; return whether that worked."""
+        future = self.client.submit(
+            TreeShard,
+            n_threads,
+            actor=True,
+            workers=[address],
+            allow_other_workers=False,
+            pure=False,
+            key=f"bspforest-shard-{np.random.SeedSequence().entropy:x}",
+        )
+        if not self._is_placed(future, address):
+            future.cancel()
+            return False
+        part.address, part.future = address, future
+        return True
 
     def _is_placed(self, future: Future, address: str) -> bool:
         """Wait until a worker has made an actor; return False if it does not, or is gone."""

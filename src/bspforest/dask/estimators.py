@@ -57,6 +57,8 @@ class OnCluster(BSPForest):
         for attempt in range(MOST_ATTEMPTS):
             n_seen = self._forest.n_seen
             try:
+                if not self._forest.values.is_busy:
+                    self._forest.trees.balance()  # type: ignore[attr-defined]
                 return super()._learn(*args, **options)
             except TreesReplacedError as error:
                 learned = self._forest.n_seen - n_seen
@@ -66,6 +68,11 @@ class OnCluster(BSPForest):
                         "and the next call works."
                     ) from error
         raise AssertionError  # not reached
+
+    def _convert(self, *args: Any, **options: Any) -> OnlineForest:
+        forest = super()._convert(*args, **options)
+        forest.trees.become_whole()  # type: ignore[attr-defined]
+        return forest
 
     def _finish_work(self) -> None:
         with suppress(TreesReplacedError):  # a revision is lost with its trees, and begins again with the next rows
@@ -124,6 +131,25 @@ class OnCluster(BSPForest):
                 own.values = values
             forest._forest = own
         return forest
+
+    def move_to(self, client: Client) -> Self:
+        """Continue on another cluster, also when the scheduler of the present one is gone.
+
+        The trees are drawn afresh there by the next call, from the rows that this process holds: exact in law, as when workers are lost.
+
+        Parameters
+        ----------
+        client : Client
+
+        Returns
+        -------
+        self
+        """
+        with lock_of(self).changing:
+            self.client = client
+            if hasattr(self, "_forest"):
+                change_alone(self, lambda interrupts: self._forest.trees.move_to(client))  # type: ignore[attr-defined]
+        return self
 
     def save(
         self, path: Any, *, extra: dict[str, Any] | None = None, overwrite: bool = True, compress: bool = False

@@ -9,11 +9,15 @@ from typing import Any, cast
 
 import numpy as np
 
+from ..engine.arrays import LABEL_WEIGHT
 from ..engine.forest import OnlineForest
 from ..engine.interrupts import UNPROTECTED, Interrupts
+from ..engine.kernels.duals import find_changes
 from ..values import kernel_matrix, node_sums
+from ..values.block_sums import count_blocks, fold_shares
 from ..values.joint import JointValues
-from ..values.kernel_matrix import MOST_KNOWN, KernelMatrix, fold_blocks
+from ..values.kernel_matrix import MOST_KNOWN, KernelMatrix, ungroup
+from ..values.node_sums import ROWS_TOGETHER
 from ..values.tuning import Choice
 from .cluster import MOST_ATTEMPTS, Shard, TreesReplacedError
 from .shard import ORDER
@@ -56,16 +60,14 @@ class RemoteMatrix(KernelMatrix):
         self._set(self._ask(lambda part: ("set_bandwidth", (self._number, bandwidth))))
 
     def multiply(self, p: np.ndarray) -> np.ndarray:
+        n_blocks = count_blocks(self.n_trees)
+
         def call(part: Shard) -> tuple[str, tuple] | None:
             n = min(part.last, self.n_trees) - part.first
-            return ("multiply", (self._number, n, p, part.first == 0)) if n > 0 else None
+            return ("multiply", (self._number, n, p, count_blocks(part.first), n_blocks)) if n > 0 else None
 
-        blocks = self._ask(call)
-        total = np.array(blocks[0])
-        for partial in blocks[1:]:
-            for block in partial:
-                total[0] += block
-        return fold_blocks(total, self.n_trees, p.shape[1])
+        total = fold_of(self._trees.shards.parts, self._ask(call), self.n_trees)
+        return ungroup(total, self.n_trees, p.shape[1])
 
     def add_up(self, totals: Any, *, set_sums: bool) -> None:
         send_known(self._trees)
@@ -74,6 +76,17 @@ class RemoteMatrix(KernelMatrix):
 
 class _Owner:
     """Lives as long as a matrix or a part of it does."""
+
+
+def fold_of(parts: list[Shard], found: list[np.ndarray], n_trees: int) -> np.ndarray:
+    """Return the sum over the first ``n_trees`` trees of what shards have added up as far as they can."""
+    n_blocks = count_blocks(n_trees)
+    shares = [
+        (count_blocks(part.first), min(n_blocks, count_blocks(part.last)), blocks)
+        for part, blocks in zip(parts, found, strict=False)  # the last shards may have none of these trees
+    ]
+    total = fold_shares(shares, n_blocks)
+    return total if total.flags.writeable else total.copy()
 
 
 def send_known(trees: RemoteTrees) -> None:
@@ -123,27 +136,35 @@ def _(
     trees: RemoteTrees, slots: np.ndarray, targets: np.ndarray, mean: np.ndarray, choice: Choice, step: float
 ) -> None:
     arrays, shards = trees.arrays, trees.shards
+    slots = slots.astype(np.int32)
     if len(shards.parts) == 1:
         call = "learn_rows", (trees.key, slots, targets, mean, tuple(choice), step)
         arrays.duals[slots], arrays.residuals[slots] = trees.read(lambda: trees.ask(lambda part: call))[0]
         return
+    n_blocks = count_blocks(trees.n_trees)
 
     def learn() -> None:
-        last: tuple[int, np.ndarray] | None = None
-        for slot, target in zip(slots.tolist(), targets, strict=True):
-            predicted = np.zeros(len(mean))
-            for part in shards.parts:
-                arguments = trees.key, slot, float(choice.bandwidth), predicted, last
-                predicted = shards.finish(part, shards.start(part, "walk_row", *arguments))
-            residual = target - mean - predicted / trees.n_trees
-            weight = arrays.labels[slot, 1]
-            change = step * residual / (1.0 + choice.ridge / weight) if weight > 0.0 else np.zeros(len(mean))
-            arrays.residuals[slot] = residual
-            arrays.duals[slot] += change
-            last = slot, change
-        trees.ask(lambda part: ("change_row", (trees.key, last)))
+        changes: np.ndarray | None = None
+        for first in range(0, len(slots), ROWS_TOGETHER):
+            some, wanted = slots[first : first + ROWS_TOGETHER], targets[first : first + ROWS_TOGETHER]
+            found = trees.ask(_make_walk(trees.key, some, choice, n_blocks, changes))
+            sums = fold_of(shards.parts, found, trees.n_trees)
+            weights = np.ascontiguousarray(arrays.labels[some, LABEL_WEIGHT])
+            residuals, changes = np.empty_like(wanted), np.empty_like(wanted)
+            find_changes(sums, trees.n_trees, wanted, mean, weights, choice.ridge, float(step), residuals, changes)
+            arrays.residuals[some] = residuals
+            arrays.duals[some] += changes
+        trees.ask(lambda part: ("change_rows", (trees.key, changes)))
 
     trees.read(learn)
+
+
+def _make_walk(
+    key: int, slots: np.ndarray, choice: Choice, n_blocks: int, changes: np.ndarray | None
+) -> Callable[[Shard], tuple[str, tuple]]:
+    """Return what makes the call of `TreeShard.walk_rows` for each shard."""
+    bandwidth = float(choice.bandwidth)
+    return lambda part: ("walk_rows", (key, slots, bandwidth, count_blocks(part.first), n_blocks, changes))
 
 
 class RemoteJointValues(JointValues):

@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 
 from ..engine import arrays as layout
-from ..engine.arrays import BY_SLOT, PREDICTION_WALKS
+from ..engine.arrays import BY_SLOT
 from ..engine.coordinates import Coordinates
 from ..engine.ensemble import TreeEnsemble
-from ..engine.kernels.joint import change_row, walk_row
+from ..engine.kernels.duals import change_rows, walk_rows
 from ..engine.progress import SILENT
+from ..values.block_sums import fold_share
+from ..values.joint import widen_columns
 from ..values.kernel_matrix import PRECONDITIONING_TREES, KernelMatrix, empty_totals, make_totals
-from ..values.node_sums import NOTED_DEPTH, add_values, learn_rows
+from ..values.node_sums import Walk, add_values, learn_rows, make_walk
 from ..values.tuning import Choice
 
 # Arrays that each tree has a part of.
@@ -40,7 +42,7 @@ class TreeShard:
         self._ensembles: dict[int, TreeEnsemble] = {}
         self._matrices: dict[int, KernelMatrix] = {}
         self._totals: dict[int, np.ndarray] = {}
-        self._walked: tuple[int, np.ndarray] | None = None
+        self._walked: tuple[np.ndarray, Walk] | None = None  # slots, and what was noted on their way
 
     # ------------------------------------------------------------------------------------------------------------------
     # Trees
@@ -53,8 +55,9 @@ class TreeShard:
         coordinates: Coordinates,
         by_slot: dict[str, np.ndarray],
         trees: dict[str, np.ndarray] | None = None,
+        totals: np.ndarray | None = None,
     ) -> None:
-        """Hold rows, and trees of this kind: empty ones with these random streams, or, if given, these."""
+        """Hold rows, and trees of this kind: empty ones with these random streams, or, if given, these, with their totals."""
         ensemble = TreeEnsemble(layout.allocate(streams=streams, **kind))
         ensemble.n_threads = self.n_threads
         ensemble.make_room(len(by_slot["rows"]), spare=False)
@@ -65,6 +68,8 @@ class TreeShard:
         ensemble.arrays.scaling[:] = coordinates.to_scaling()
         ensemble.coordinates = coordinates
         self._ensembles[key] = ensemble
+        if totals is not None:
+            self._totals[key] = own(totals)
 
     def make_sibling(self, key: int, new: int, streams: np.ndarray) -> None:
         """Hold empty trees for the same rows beside those there are."""
@@ -110,6 +115,19 @@ class TreeShard:
     def measure(self, key: int) -> int:
         """Return the memory of trees and rows in bytes."""
         return self._ensembles[key].nbytes
+
+    def insert_classes(self, key: int, places: np.ndarray, n_after: int, slots: np.ndarray) -> None:
+        """Allow more classes, among those there are."""
+        self._totals.pop(key, None)
+        trees = self._ensembles[key]
+        widened = trees.insert_classes(places, n_after, slots)
+        trees.arrays = widen_columns(widened, places, n_after) if widened.duals.shape[1] else widened
+
+    def export_totals(self, key: int) -> np.ndarray | None:
+        """Return what each tree predicts in each leaf, if that is known; raise if there is more here than these trees."""
+        if self._ensembles.keys() != {key} or self._matrices:
+            raise BlockingIOError("trees are being built beside these")
+        return self._totals.get(key)
 
     def export_trees(self, key: int) -> dict[str, np.ndarray]:
         """Return the arrays of the trees, with as much room as the largest one needs."""
@@ -169,14 +187,9 @@ class TreeShard:
         matrix.set_bandwidth(bandwidth)
         return tuple(getattr(matrix, name)[:PRECONDITIONING_TREES] for name in ORDER)
 
-    def multiply(self, number: int, n_trees: int, p: np.ndarray, add_up: bool) -> np.ndarray:
-        """Return the products of blocks of the first trees; if ``add_up``, their sum, as one block."""
-        partial = self._matrices[number].first(n_trees).multiply_blocks(p)
-        if add_up:
-            for block in partial[1:]:
-                partial[0] += block
-            partial = partial[:1]
-        return partial
+    def multiply(self, number: int, n_trees: int, p: np.ndarray, first_block: int, n_blocks: int) -> np.ndarray:
+        """Return what is left of the products of blocks of the first trees, added up as far as can be here."""
+        return fold_share(self._matrices[number].first(n_trees).multiply_blocks(p), first_block, n_blocks)
 
     def add_up(self, key: int, number: int, set_sums: bool) -> None:
         """Find totals, and set sums, with a matrix that knows its nodes."""
@@ -199,24 +212,28 @@ class TreeShard:
         learn_rows(trees, slots, own(targets), mean, Choice(*choice), step)
         return trees.arrays.duals[slots], trees.arrays.residuals[slots]
 
-    def walk_row(
-        self, key: int, slot: int, bandwidth: float, predicted: np.ndarray, last: tuple[int, np.ndarray] | None
+    def walk_rows(
+        self,
+        key: int,
+        slots: np.ndarray,
+        bandwidth: float,
+        first_block: int,
+        n_blocks: int,
+        changes: np.ndarray | None,
     ) -> np.ndarray:
-        """Return ``predicted`` with the predictions of these trees for a held row; first change the last one's duals."""
-        self.change_row(key, last)
-        trees = self._ensembles[key]
-        predicted = own(predicted)
-        paths = np.empty((trees.n_trees, NOTED_DEPTH + 1), np.int32)
-        scratch = np.empty(2 * PREDICTION_WALKS, np.int64)
-        trees.call(walk_row, trees.arrays, slot, bandwidth, np.empty((1, trees.n_features)), predicted, scratch, paths)
-        self._walked = slot, paths
-        return predicted
+        """Return what `walk_rows` finds for held rows, added up as far as can be here; first change the last ones' duals."""
+        if changes is not None:
+            self.change_rows(key, changes)
+        trees, slots = self._ensembles[key], own(slots)
+        walk = make_walk(trees, len(slots))
+        trees.call(walk_rows, trees.arrays, slots, bandwidth, *walk)
+        self._walked = slots, walk
+        return fold_share(walk.partial, first_block, n_blocks)
 
-    def change_row(self, key: int, last: tuple[int, np.ndarray] | None) -> None:
-        """Change the duals of the row that was walked last."""
-        if last is None:
-            return
+    def change_rows(self, key: int, changes: np.ndarray) -> None:
+        """Change the duals of the rows that were walked last."""
+        assert self._walked is not None
+        (slots, walk), self._walked = self._walked, None
         self._totals.pop(key, None)
-        trees, (slot, change) = self._ensembles[key], last
-        assert self._walked is not None and self._walked[0] == slot
-        trees.call(change_row, trees.arrays, slot, own(change), np.empty((1, trees.n_features)), self._walked[1])
+        trees = self._ensembles[key]
+        trees.call(change_rows, trees.arrays, slots, own(changes), walk.rows, walk.paths)

@@ -38,23 +38,25 @@ class RemoteTrees(TreeEnsemble):
     arrays : ForestArrays
         Without trees.
     shards : Shards
+    is_whole : bool
+        Whether these are the trees of a forest, which are restored if a worker is lost. Others, built beside them, are lost then.
+
+    Attributes
+    ----------
     key : int
         What the shards know these trees by.
-    is_main : bool
-        Whether these are the trees of the forest, which are restored if a worker is lost. Else they are lost.
+    generation : int
+        Shards that were lost until the trees were last complete.
     """
 
-    def __init__(self, arrays: layout.ForestArrays, shards: Shards, key: int, *, is_main: bool) -> None:
+    def __init__(self, arrays: layout.ForestArrays, shards: Shards, *, is_whole: bool) -> None:
         super().__init__(arrays)
-        self.shards, self.key, self.is_main = shards, key, is_main
+        self.shards, self.key, self.is_whole = shards, shards.make_key(), is_whole
         self.generation = shards.n_lost
         self._held = np.zeros(len(arrays.rows), bool)  # by slot: whether trees hold the row
         self._budget = 0.0
         self._seed: list[int] = []
-        if is_main:
-            shards.restore = self._restore
-        else:
-            weakref.finalize(self, shards.unused.append, ("trees", key))
+        weakref.finalize(self, shards.unused.append, ("trees", self.key))
 
     @classmethod
     def allocate(cls, client: Client, config: ForestConfig, streams: np.ndarray) -> RemoteTrees:
@@ -62,7 +64,7 @@ class RemoteTrees(TreeEnsemble):
         if config.redraw:
             raise ValueError("refinement='redraw' has no batch form and cannot run on a cluster")
         shards = Shards(client, len(streams))
-        trees = cls(allocate_trees(config, NO_TREES).arrays, shards, shards.make_key(), is_main=True)
+        trees = cls(allocate_trees(config, NO_TREES).arrays, shards, is_whole=True)
         trees._seed = streams[0].tolist()
         with shards.lock:
             trees._run(lambda part: ("create", trees._describe(streams[part.first : part.last])))
@@ -74,7 +76,7 @@ class RemoteTrees(TreeEnsemble):
         shards = Shards(client, local.n_trees)
         streams = local.get_streams()
         empty: dict[str, Any] = {name: getattr(local.arrays, name)[:0] for name in PER_TREE}
-        trees = cls(layout.copy_arrays(local.arrays._replace(**empty)), shards, shards.make_key(), is_main=True)
+        trees = cls(layout.copy_arrays(local.arrays._replace(**empty)), shards, is_whole=True)
         trees.coordinates, trees.groups = local.coordinates, local.groups
         trees._held[held] = True
         trees._budget, trees._seed = budget, streams[0].tolist()
@@ -122,7 +124,7 @@ class RemoteTrees(TreeEnsemble):
     # Calls
 
     def _run(self, make: Callable[[Shard], tuple[str, tuple]]) -> list[Any]:
-        """Call all shards. Trees of the forest are restored where a shard is lost: there, the result is None."""
+        """Call all shards. Trees of a forest are restored where a shard is lost: there, the result is None."""
         with self.shards.lock:
             self.check()
             results, failure = self.shards.call_each((part, *make(part)) for part in self.shards.parts)
@@ -132,21 +134,56 @@ class RemoteTrees(TreeEnsemble):
             return results
 
     def _repair(self) -> None:
-        """Restore the trees of the forest where shards are lost. Other trees are lost then."""
+        """Restore the trees of the forest where shards are lost. Those beside them are lost then."""
         if not self.shards.are_complete:
-            self.shards.repair()
-            if not self.is_main:
+            self._restore_all()
+            if not self.is_whole:
                 raise TreesReplacedError
+
+    def _restore_all(self) -> None:
+        """Restore the trees of the forest where shards are lost."""
+        main = cast(RemoteTrees, self.shards.main)
+        self.shards.repair(main.restore)
+        main.generation = self.shards.n_lost
 
     def check(self) -> None:
         """Make sure that all shards are there, as far as is known, and drop on them what is not needed any longer."""
+        shards = self.shards
+        if self.is_whole and shards.main is not self:  # another forest, of more features, was not to be
+            if shards.main is not None and self.generation != shards.n_lost:
+                shards.abandon()
+            shards.main = self
         self._repair()
-        if not self.is_main and self.generation != self.shards.n_lost:
+        if not self.is_whole and self.generation != shards.n_lost:
             raise TreesReplacedError
-        if self.shards.unused:
-            unused = [self.shards.unused.pop() for _ in range(len(self.shards.unused))]
+        if shards.unused:
+            unused = [shards.unused.pop() for _ in range(len(shards.unused))]
             keys, numbers = ([number for kind, number in unused if kind == name] for name in ("trees", "matrix"))
-            self.shards.call_each((part, "drop", (keys, numbers)) for part in self.shards.parts)
+            shards.call_each((part, "drop", (keys, numbers)) for part in shards.parts)
+
+    def move_to(self, client: Client) -> None:
+        """Give up all shards; they are placed on another cluster, and filled, when they are next called."""
+        with self.shards.lock:
+            self.shards.client = client
+            self.shards.abandon()
+            self.shards.main = self
+            self.shards.unused.clear()
+
+    def balance(self) -> None:
+        """Move shards from workers that have several to workers that have none, such as those that were restarted."""
+        with self.shards.lock:
+            self.check()
+            for part, address in self.shards.list_moves():
+                try:
+                    streams, trees, totals = (
+                        self.shards.finish(part, self.shards.start(part, method, self.key))
+                        for method in ("get_streams", "export_trees", "export_totals")
+                    )
+                    moved = self.shards.move(part, address, (*self._describe(streams), trees, totals))
+                except (BlockingIOError, ShardLostError):  # another time
+                    return
+                if not moved:
+                    return
 
     def read(self, read: Callable[[], Any]) -> Any:
         """Return what ``read`` returns, a call of shards. If one is lost, restore it, and raise `TreesReplacedError`."""
@@ -155,7 +192,7 @@ class RemoteTrees(TreeEnsemble):
             try:
                 return read()
             except ShardLostError:
-                self.shards.repair()
+                self._restore_all()
                 raise TreesReplacedError from None
 
     def _gather(self, method: str, *args: Any) -> list[Any]:
@@ -175,7 +212,7 @@ class RemoteTrees(TreeEnsemble):
     def _change(self, method: str, *args: Any) -> None:
         self._run(lambda part: ("change", (self.key, method, *args)))
 
-    def _restore(self, part: Shard) -> None:
+    def restore(self, part: Shard) -> None:
         """Fill a shard on a new worker: all rows, and trees drawn afresh, with random streams of their own."""
         seed = np.random.SeedSequence([*self._seed, self.shards.n_lost])
         streams = make_streams(seed, part.n_trees)
@@ -227,14 +264,13 @@ class RemoteTrees(TreeEnsemble):
 
     def insert(self, slots: np.ndarray, budgets: np.ndarray, then: Callable[[], None] | None = None) -> None:
         with self.shards.lock:
+            if len(slots) > 1:  # first: if a worker lacks memory, no tree has changed
+                self.reserve(len(slots))
             self.check()
-            parts = self.shards.parts
-            results, failure = self.shards.call_each(
-                (part, "change", (self.key, "insert", slots, budgets)) for part in parts
-            )
-            if failure is not None:  # a worker lacks memory, and has kept none of the rows
-                done = [part for part, result in zip(parts, results, strict=True) if result is None and part.address]
-                self.shards.call_each((part, "change", (self.key, "remove", slots[::-1].copy())) for part in done)
+            calls = [(part, "change", (self.key, "insert", slots, budgets)) for part in self.shards.parts]
+            _, failure = self.shards.call_each(calls)
+            if failure is not None:  # some workers may have inserted the rows, and cut deeper: draw all trees afresh without them
+                self.shards.abandon()
                 raise failure
             self._held[slots] = True
             self._budget = max(self._budget, float(budgets[-1]))
@@ -284,7 +320,7 @@ class RemoteTrees(TreeEnsemble):
         self._run(lambda part: ("change", (self.key, "set_streams", streams[part.first : part.last])))
 
     def make_sibling(self, streams: np.ndarray) -> RemoteTrees:
-        other = RemoteTrees(self.arrays, self.shards, self.shards.make_key(), is_main=False)
+        other = RemoteTrees(self.arrays, self.shards, is_whole=False)
         other.coordinates, other.groups, other.n_threads = self.coordinates, self.groups, self.n_threads
         other.arrays = other.arrays._replace(scaling=layout.resize_rows(self.arrays.scaling, 2))
         with self.shards.lock:
@@ -305,16 +341,33 @@ class RemoteTrees(TreeEnsemble):
             )  # a matrix of the sibling is one of these trees from now on
 
     def make_converted(self, slots: np.ndarray, X: np.ndarray, groups: np.ndarray | None) -> RemoteTrees:
-        raise ValueError(
-            "a forest on a cluster cannot change its features: categories and gaps must be known from the first rows on; "
-            "use to_local(), learn, and from_local()"
-        )
+        with self.shards.lock:
+            streams = self.get_streams()
+            local = self._convert(NO_TREES, slots, X, groups)
+            other = RemoteTrees(local.arrays, self.shards, is_whole=False)
+            other.groups, other.n_threads, other._seed = groups, self.n_threads, self._seed
+            other._run(lambda part: ("create", other._describe(streams[part.first : part.last])))
+        return other
+
+    def become_whole(self) -> None:
+        """Be restored from now on where shards are lost: these are the trees of a forest."""
+        with self.shards.lock:
+            if self.generation != self.shards.n_lost:
+                raise TreesReplacedError
+            self.is_whole, self.shards.main = True, self
 
     def snapshot(self, n_slots: int, free: np.ndarray) -> TreeEnsemble:
         return self.collect().snapshot(n_slots, free)
 
-    def insert_classes(self, places: np.ndarray, n_after: int, slots: np.ndarray) -> layout.ForestArrays:
-        raise ValueError("a forest on a cluster cannot get new classes: pass all of them to the first call")
+    def take_classes(self, widened: layout.ForestArrays, places: np.ndarray, slots: np.ndarray) -> None:
+        with self.shards.lock:
+            self.check()
+            call = "insert_classes", (self.key, places, widened.n_classes, slots)
+            _, failure = self.shards.call_each((part, *call) for part in self.shards.parts)
+            self.arrays = widened
+            if failure is not None:  # a worker lacks memory for it: trees of more classes are drawn afresh
+                self.shards.abandon()
+            self._repair()
 
     # ------------------------------------------------------------------------------------------------------------------
     # Reading trees
