@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +23,7 @@ def test_any_division_gives_the_same_sum(division, seed):
     assert len(alone) == 1
     np.testing.assert_allclose(alone[0], blocks.sum(axis=0), rtol=0, atol=1e-12)
     ends = sorted({0, n, *cuts})
-    shares = [(a, b, fold_share(blocks[a:b].copy(), a, n)) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    shares = [(a, b, fold_share(blocks[a:b].copy(), a, n)) for a, b in itertools.pairwise(ends)]
     assert fold_shares(shares, n).tobytes() == alone[0].tobytes()
     kernel = blocks[:, None].copy()
     fold(kernel) if not hasattr(fold, "py_func") else fold.py_func(kernel)

@@ -269,7 +269,9 @@ class RemoteTrees(TreeEnsemble):
             self.check()
             calls = [(part, "change", (self.key, "insert", slots, budgets)) for part in self.shards.parts]
             _, failure = self.shards.call_each(calls)
-            if failure is not None:  # some workers may have inserted the rows, and cut deeper: draw all trees afresh without them
+            if (
+                failure is not None
+            ):  # some workers may have inserted the rows, and cut deeper: draw all trees afresh without them
                 self.shards.abandon()
                 raise failure
             self._held[slots] = True
