@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...values.planning import Revision
-from ..formatting import format_number
+from ..formatting import format_number, format_percent
 from .collect import BINS
 from .drawing import Plot, make_picture
 from .drift import Drift
@@ -134,7 +134,7 @@ def draw_reliability(bins: np.ndarray, n_classes: int) -> Html:
         if not n:
             continue
         left, end = plot.x(max(100 * k / BINS, 100 * low)), plot.x(100 * (k + 1) / BINS)
-        text = f"{n:,.0f} rows, {sure / n:.1%} sure, {right / n:.1%} right"
+        text = f"{n:,.0f} rows, {format_percent(sure / n)} sure, {format_percent(right / n)} right"
         height = max(strip * n / most, 1.0)
         ground = plot.y.start + 12 + strip
         place = {"x": left + 1, "y": ground - height, "width": max(end - left - 2, 1.0), "height": height}
@@ -170,9 +170,7 @@ def draw_confusion(shares: np.ndarray, counts: np.ndarray, names: Sequence[str])
         shapes.append(element("text", element("title", names[k]), name, x=left - 8, y=y + 4, class_="tick end"))
     for row in range(n):
         for column in range(n):
-            text = (
-                f"{counts[row, column]:,} rows of {names[row]} predicted as {names[column]} ({shares[row, column]:.1%})"
-            )
+            text = f"{counts[row, column]:,} rows of {names[row]} predicted as {names[column]} ({format_percent(shares[row, column])})"
             place = {"x": left + column * side, "y": above + row * height}
             shapes += _draw_cell(text, shares[row, column], counts[row, column], place, side, height, row == column)
     description = (
@@ -193,7 +191,7 @@ def _draw_cell(
     strong = " strong" if share > 0.55 else ""
     x, y = place["x"] + width / 2, place["y"] + height / 2
     if width >= 60:
-        cell.append(element("text", f"{share:.1%}", x=x, y=y - 2, class_=f"cell-text middle{strong}"))
+        cell.append(element("text", format_percent(share), x=x, y=y - 2, class_=f"cell-text middle{strong}"))
         cell.append(element("text", f"{count:,}", x=x, y=y + 16, class_=f"cell-count middle{strong}"))
     elif share >= 0.005:
         cell.append(element("text", f"{100 * share:.0f}", x=x, y=y + 4, class_=f"cell-count middle{strong}"))
@@ -268,7 +266,7 @@ def draw_share(points: Sequence[tuple[int, float]], n_rows: int, highest: float,
         element("line", x1=0, x2=width, y1=height - 1, y2=height - 1, class_="grid"),
         element("circle", cx=xs[-1], cy=ys[-1], r=3.5, class_="dot s0"),
     ]
-    description = f"From {points[0][1]:.1%} after {points[0][0]:,} rows to {points[-1][1]:.1%} at the end."
+    description = f"From {format_percent(points[0][1])} after {points[0][0]:,} rows to {format_percent(points[-1][1])} at the end."
     return make_picture(width, height, f"Importance of {name}", description, shapes)
 
 

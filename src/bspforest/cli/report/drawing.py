@@ -54,7 +54,7 @@ class Plot:
         y_ticks = self.y.find_ticks(5)
         y_names = format_ticks(y_ticks, suffixes[1])
         left = 10.0 + CHARACTER * max(map(len, y_names), default=0)
-        self.x = Scale(*x, left, width - 16.0, is_log)
+        self.x = Scale(*x, left, width - 22.0, is_log)
         x_ticks = self.x.find_ticks(max(3, int((width - left) / 75)))
         x_names = format_ticks(x_ticks, suffixes[0])
         if is_log:

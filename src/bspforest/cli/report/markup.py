@@ -22,7 +22,9 @@ def escape(value: Any) -> Html:
     >>> escape("<b>\x00 & \u202e")
     '&lt;b&gt;\\x00 &amp; \\u202e'
     """
-    return value if isinstance(value, Html) else Html(html.escape(printable(str(value))))
+    if isinstance(value, Html):
+        return value
+    return Html(html.escape(printable(str(value))).replace(" %", "&nbsp;%"))  # no line break between number and sign
 
 
 def element(name: str, /, *children: Any, **attributes: Any) -> Html:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import resources
 from typing import Any
 
-from ..formatting import format_count, format_number
+from ..formatting import format_count, format_number, format_percent
 from .collect import LEVELS, ClassNotes
 from .contents import Report
 from .markup import Html, data, element, join
@@ -18,7 +18,7 @@ from .sections import (
     show_residuals,
     show_revisions,
 )
-from .words import list_findings, percent, write_verdict
+from .words import list_findings, write_verdict
 
 # Nothing is loaded and no script is run, whatever the names in the data are.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -78,15 +78,15 @@ def _make_tiles(report: Report) -> list[Html]:
     if isinstance(notes, ClassNotes):
         share, error = notes.majority[1], notes.calibration_error
         tiles = [
-            _make_tile("Correct", data(overall["accuracy"], percent(overall["accuracy"])), "of all rows"),
+            _make_tile("Correct", data(overall["accuracy"], format_percent(overall["accuracy"])), "of all rows"),
             _make_tile(
                 "Correct lately",
-                data(recent["accuracy"], percent(recent["accuracy"])),
+                data(recent["accuracy"], format_percent(recent["accuracy"])),
                 f"of the last {report.n_recent:,}",
             ),
-            _make_tile("Most frequent class", data(share, percent(share)), "if it were always predicted"),
+            _make_tile("Most frequent class", data(share, format_percent(share)), "if it were always predicted"),
             _make_tile("Kappa", data(overall["kappa"], format_number(overall["kappa"])), "0 is guessing, 1 is perfect"),
-            _make_tile("Calibration error", data(error, percent(error)), "mean gap of probabilities"),
+            _make_tile("Calibration error", data(error, format_percent(error)), "mean gap of probabilities"),
         ]
     else:
         covered = float(notes.coverage.mean[len(LEVELS) - 1])
@@ -98,8 +98,8 @@ def _make_tiles(report: Report) -> list[Html]:
                 f"the last {report.n_recent:,} rows",
             ),
             _make_tile("RMSE", data(overall["RMSE"], format_number(overall["RMSE"])), "large errors count more"),
-            _make_tile("Explained", data(overall["R²"], percent(overall["R²"])), "of the variance (R²)"),
-            _make_tile("In 90 % intervals", data(covered, percent(covered)), "of the labels"),
+            _make_tile("Explained", data(overall["R²"], format_percent(overall["R²"])), "of the variance (R²)"),
+            _make_tile("In 90 % intervals", data(covered, format_percent(covered)), "of the labels"),
         ]
     tiles.append(_make_tile("Drift", data(drifts, f"{drifts:,}"), "clear rises of the error"))
     return tiles

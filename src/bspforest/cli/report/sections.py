@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ..formatting import format_count, format_number
+from ..formatting import format_count, format_number, format_percent
 from . import charts
 from .charts import NARROW, WIDE, Curve
 from .collect import BINS, LEVELS, ClassNotes, NumberNotes
 from .contents import Report
 from .markup import Html, data, element, join, table
-from .words import describe_drift, describe_revision, percent, thin
+from .words import describe_drift, describe_revision, thin
 
 MOST_TABLE_ROWS = 40
 MOST_CLASSES = 12  # of the confusion matrix; all others are one
@@ -29,17 +30,14 @@ def make_section(title: str, *children: Any, class_: str | None = None) -> Html:
 
 def make_figure(title: str, pictures: Sequence[Html], caption: Any, numbers: Html, legend: Html | None = None) -> Html:
     """Return a picture, or one for wide and one for narrow windows, with a caption and its numbers."""
-    shown = [
-        element("div", picture, class_=f"picture {kind}")
-        for picture, kind in zip(pictures, _kinds(pictures), strict=True)
-    ]
     details = element("details", element("summary", "The numbers"), numbers)
     heading = element("h3", title) if title else None
-    return element("figure", heading, legend, *shown, element("figcaption", caption), details)
+    return element("figure", heading, legend, *_show_pictures(pictures), element("figcaption", caption), details)
 
 
-def _kinds(pictures: Sequence[Html]) -> tuple[str, ...]:
-    return ("wide", "narrow") if len(pictures) == 2 else ("any",)
+def _show_pictures(pictures: Sequence[Html]) -> list[Html]:
+    kinds = ("wide", "narrow") if len(pictures) == 2 else ("any",)
+    return [element("div", picture, class_=f"picture {kind}") for picture, kind in zip(pictures, kinds, strict=True)]
 
 
 def make_legend(entries: Iterable[tuple[str, str]]) -> Html:
@@ -61,9 +59,8 @@ def show_errors(report: Report) -> Html:
     window = format_count(report.score_window, "row")
     suffix = " %" if is_class else ""
     label = "wrong predictions" if is_class else f"error ({main})"
-    draw = lambda width: charts.draw_curves(  # noqa: E731
-        curves, report.drifts, report.n_rows, width=width, label=label, suffix=suffix, title="Error over time"
-    )
+    draw = partial(charts.draw_curves, curves, report.drifts, report.n_rows, label=label, suffix=suffix)
+    pictures = [draw(width=width, title="Error over time") for width in (WIDE, NARROW)]
     own = thin(curves[0].points, MOST_TABLE_ROWS)
     known = [dict(curve.points) for curve in curves]
     numbers = table(
@@ -73,7 +70,7 @@ def show_errors(report: Report) -> Html:
     what = "The share of wrong predictions" if is_class else "The root mean squared error"
     caption = f"{what} over the latest {window}, each predicted before it was learned. Lower is better."
     legend = make_legend((curve.style, curve.name) for curve in curves) if len(curves) > 1 else None
-    picture = make_figure("", [draw(WIDE), draw(NARROW)], caption, numbers, legend)
+    picture = make_figure("", pictures, caption, numbers, legend)
     return make_section("Error over time", picture, _list_drifts(report), _compare(report))
 
 
@@ -115,7 +112,7 @@ def show_probabilities(report: Report, notes: ClassNotes) -> Html:
         [
             f"{100 * k / BINS:.0f} to {100 * (k + 1) / BINS:.0f} %",
             f"{n:,.0f}",
-            *(data(value / n, percent(value / n)) for value in (sure, right)),
+            *(data(value / n, format_percent(value / n)) for value in (sure, right)),
         ]
         for k, (n, sure, right) in enumerate(notes.bins)
         if n
@@ -125,7 +122,7 @@ def show_probabilities(report: Report, notes: ClassNotes) -> Html:
         [
             "If the forest says it is 80 % sure, it should be right in 80 % of cases: on the dotted line. Bars show how many rows "
             "there are. The mean distance (expected calibration error) is ",
-            data(error, percent(error)),
+            data(error, format_percent(error)),
             ".",
         ]
     )
@@ -151,10 +148,10 @@ def show_probabilities(report: Report, notes: ClassNotes) -> Html:
 
 
 def collapse_classes(confusion: np.ndarray, classes: Sequence[str]) -> tuple[np.ndarray, list[str]]:
-    """Return the confusion matrix of the most frequent classes, in order of their names, with all others as one."""
+    """Return the confusion matrix of the most frequent classes, by code, with all others as one."""
     n = len(confusion)
     frequent = np.argsort(-confusion.sum(axis=1), kind="stable")[: n if n <= MOST_CLASSES else MOST_CLASSES]
-    order = sorted(frequent.tolist(), key=lambda code: classes[code])
+    order = sorted(frequent.tolist())
     names = [classes[code] for code in order]
     group = np.full(n, len(order))
     group[order] = np.arange(len(order))
@@ -177,13 +174,14 @@ def show_intervals(report: Report, notes: NumberNotes) -> Html:
         for k, level in enumerate(LEVELS)
     ]
     targets = [100 * level for level in LEVELS]
-    draw = lambda width: charts.draw_curves(  # noqa: E731
-        *(curves, report.drifts, report.n_rows),
-        **{"width": width, "label": "labels in their intervals", "suffix": " %", "title": "Coverage over time"},
-        **{"targets": targets, "top_value": 100.0},
+    draw = partial(
+        charts.draw_curves, curves, report.drifts, report.n_rows, label="labels in their intervals", suffix=" %"
     )
+    pictures = [
+        draw(width=width, title="Coverage over time", targets=targets, top_value=100.0) for width in (WIDE, NARROW)
+    ]
     items = [
-        element("li", f"{100 * level:.0f} % intervals contain ", data(float(share), percent(float(share))))
+        element("li", f"{100 * level:.0f} % intervals contain ", data(float(share), format_percent(float(share))))
         for level, share in zip(LEVELS, overall, strict=False)
     ]
     width = float(overall[-1])
@@ -191,7 +189,7 @@ def show_intervals(report: Report, notes: NumberNotes) -> Html:
     numbers = table(
         ["up to row", *(f"in {100 * level:.0f} % intervals" for level in LEVELS), "width of 90 % intervals"],
         [
-            [f"{row:,}", *(percent(float(share)) for share in means[:-1]), format_number(float(means[-1]))]
+            [f"{row:,}", *(format_percent(float(share)) for share in means[:-1]), format_number(float(means[-1]))]
             for row, means in thin(periods, MOST_TABLE_ROWS)
         ],
     )
@@ -200,7 +198,7 @@ def show_intervals(report: Report, notes: NumberNotes) -> Html:
         "stay near its dotted line: below it, predictions are less certain than they claim."
     )
     legend = make_legend((curve.style, curve.name) for curve in curves)
-    picture = make_figure("", [draw(WIDE), draw(NARROW)], caption, numbers, legend)
+    picture = make_figure("", pictures, caption, numbers, legend)
     return make_section("Can intervals be trusted?", element("ul", *items, class_="plain"), picture)
 
 
@@ -221,7 +219,7 @@ def show_residuals(report: Report, notes: NumberNotes) -> Html:
     counts, edges = charts.count_residuals(rows)
     total = max(int(counts.sum()), 1)
     bars = [
-        [f"{format_number(low)} to {format_number(high)}", percent(n / total)]
+        [f"{format_number(low)} to {format_number(high)}", format_percent(n / total)]
         for low, high, n in zip(edges, edges[1:], counts, strict=False)
     ]
     bias = join(["On average predictions are ", data(notes.bias, format_number(abs(notes.bias)))])
@@ -252,11 +250,11 @@ def show_importances(report: Report) -> Html | None:
     for name, line in lines:
         picture = charts.draw_share(line, report.n_rows, highest, name)
         share = line[-1][1]
-        cards.append(element("li", element("span", name, class_="name"), data(share, percent(share)), picture))
+        cards.append(element("li", element("span", name, class_="name"), data(share, format_percent(share)), picture))
     numbers = table(
         ["rows", *(name for name, _ in lines)],
         [
-            [f"{line[0]:,}", *(percent(values[k][1]) for _, values in lines)]
+            [f"{line[0]:,}", *(format_percent(values[k][1]) for _, values in lines)]
             for k, line in thin(list(enumerate(points)), MOST_TABLE_ROWS)
         ],
     )
@@ -285,15 +283,12 @@ def show_revisions(report: Report) -> Html:
         [f"{revision.n_samples_seen:,}", describe_revision(revision, before), revision.describe()]
         for before, revision in zip([None, *revisions[:-1]], revisions, strict=True)
     ]
-    draw = lambda width: charts.draw_revisions(revisions, report.n_rows, width)  # noqa: E731
     legend = make_legend([("dot", "features weighed anew"), ("ring", "weights kept")])
     caption = "The held-out error after each revision; a line above a point shows by how much the revision lowered it."
     plain = table(["after rows", "what changed"], [row[:2] for row in rows], class_="words")
     exact = element("details", element("summary", "The numbers"), table(["after rows", "", "in detail"], rows))
-    shown = [
-        element("div", draw(width), class_=f"picture {kind}") for width, kind in ((WIDE, "wide"), (NARROW, "narrow"))
-    ]
-    figure = element("figure", legend, *shown, element("figcaption", caption))
+    pictures = [charts.draw_revisions(revisions, report.n_rows, width) for width in (WIDE, NARROW)]
+    figure = element("figure", legend, *_show_pictures(pictures), element("figcaption", caption))
     return make_section(title, element("p", intro), figure, plain, exact)
 
 

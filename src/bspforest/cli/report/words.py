@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from ...values.planning import Revision
-from ..formatting import format_count, format_number
+from ..formatting import format_count, format_number, format_percent
 from .collect import LEVELS, ClassNotes, NumberNotes
 from .contents import Report
 from .drift import Drift
 
 WELL_CALIBRATED = 0.03  # largest mean gap between probabilities and shares of correct predictions
 WELL_COVERED = 0.03  # largest gap between the level of intervals and the share of labels in them
-
-
-def percent(share: float) -> str:
-    """Format a share.
-
-    >>> percent(0.91237), percent(float("nan"))
-    ('91.2 %', '–')
-    """
-    return "–" if math.isnan(share) else f"{100 * share:.1f} %"
 
 
 def write_verdict(report: Report) -> str:
@@ -31,12 +21,12 @@ def write_verdict(report: Report) -> str:
     if isinstance(report.notes, ClassNotes):
         code, share = report.notes.majority
         return (
-            f"{rows}{percent(scores['accuracy'])} were predicted correctly before they were learned; always predicting the "
-            f"most frequent class ({report.classes[code]}) would give {percent(share)}."
+            f"{rows}{format_percent(scores['accuracy'])} were predicted correctly before they were learned; always predicting the "
+            f"most frequent class ({report.classes[code]}) would give {format_percent(share)}."
         )
     explained = ""
     if scores["R²"] > 0:
-        explained = f"; the predictions explain {percent(scores['R²'])} of the variance of {report.target}"
+        explained = f"; the predictions explain {format_percent(scores['R²'])} of the variance of {report.target}"
     elif scores["R²"] <= 0:
         explained = "; always predicting the mean would be as good or better"
     return f"{rows}predictions made before a row was learned were off by {format_number(scores['MAE'])} on average{explained}."
@@ -57,7 +47,7 @@ def list_findings(report: Report) -> list[str]:
         shares = report.known_importances[-1][1]
         best = sorted(range(len(shares)), key=lambda k: -shares[k])[:3]
         if shares[best[0]] > 0:
-            named = ", ".join(f"{report.features[k]} ({percent(shares[k])})" for k in best)
+            named = ", ".join(f"{report.features[k]} ({format_percent(shares[k])})" for k in best)
             findings.append(f"At the end it depends most on {named}.")
     return findings
 
@@ -69,7 +59,7 @@ def _compare(report: Report) -> str:
     if score == "accuracy":
         best = max(others, key=lambda runner: runner.scores.overall()[score])
         value = best.scores.overall()[score]
-        better, got = own > value, f"{percent(value)} correct"
+        better, got = own > value, f"{format_percent(value)} correct"
     else:
         best = min(others, key=lambda runner: runner.scores.overall()[score])
         value = best.scores.overall()[score]
@@ -92,7 +82,7 @@ def _judge_probabilities(notes: ClassNotes) -> str:
 
 def _judge_intervals(notes: NumberNotes) -> str:
     found = float(notes.coverage.mean[len(LEVELS) - 1])
-    share = f"The 90 % intervals contain {percent(found)} of the labels"
+    share = f"The 90 % intervals contain {format_percent(found)} of the labels"
     if abs(found - LEVELS[-1]) <= WELL_COVERED:
         return f"{share}, about as many as they should."
     return f"{share}: they are too {'narrow' if found < LEVELS[-1] else 'wide'}."
@@ -101,7 +91,7 @@ def _judge_intervals(notes: NumberNotes) -> str:
 def describe_drift(drift: Drift, report: Report) -> str:
     """Return a sentence about a rise of the error."""
     if isinstance(report.notes, ClassNotes):
-        what, before, after = "share of wrong predictions", percent(drift.before), percent(drift.after)
+        what, before, after = "share of wrong predictions", format_percent(drift.before), format_percent(drift.after)
     else:
         what, before, after = "mean absolute error", format_number(drift.before), format_number(drift.after)
     later = format_count(drift.noticed - drift.row + 1, "row")
