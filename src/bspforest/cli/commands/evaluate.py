@@ -260,7 +260,7 @@ def _list_settings(stream: Stream, forest: Any, seconds: float, options: argpars
         name: value for name, value in vars(options).items() if name not in {"command", "debug", *FOREST_ARGUMENTS}
     }
     for name, value in (given | get_arguments(forest.get_params())).items():
-        if value not in (None, (), False):
+        if value is not None and value is not False and value != ():
             shown = ", ".join(value) if isinstance(value, tuple) else "yes" if value is True else f"{value}"
             made["DATA" if name == "data" else "--" + name.replace("_", "-")] = shown
     return made

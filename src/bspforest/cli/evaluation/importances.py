@@ -10,7 +10,7 @@ import numpy as np
 from ..formatting import format_table
 
 FIRST_ROWS = 200  # fewer say little
-GROWTH, FINE_GROWTH = 1.5, 1.1  # rows at a point, relative to the point before: for tables, and for pictures
+GROWTH, FINE_GROWTH = 1.5, 1.2  # rows at a point, relative to the point before: for tables, and for pictures
 MOST_COLUMNS, MOST_LINES, LONGEST_NAME = 6, 10, 16  # of the table
 
 

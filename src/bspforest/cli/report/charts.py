@@ -154,9 +154,9 @@ def draw_confusion(shares: np.ndarray, counts: np.ndarray, names: Sequence[str])
     n = len(names)
     most = 9 if n > 6 else 12
     short = [name if len(name) <= most else name[: most - 1] + "…" for name in names]
-    tilts = n > 4
+    is_upright = n > 4
     left = 30.0 + 7.0 * max(map(len, short))
-    above = 34.0 + (5.2 * max(map(len, short)) if tilts else 10.0)
+    above = 34.0 + (7.0 * max(map(len, short)) if is_upright else 10.0)
     side = (HALF - left - 4) / n
     height = min(side, 84.0)
     label = element("text", "predicted", x=(left + HALF) / 2, y=14, class_="label middle")
@@ -164,9 +164,11 @@ def draw_confusion(shares: np.ndarray, counts: np.ndarray, names: Sequence[str])
     shapes = [label, element("text", "true", x=14, y=above + n * height / 2, transform=turned, class_="label middle")]
     for k, name in enumerate(short):
         x, y = left + (k + 0.5) * side, above + (k + 0.5) * height
-        turn = f"rotate(-40 {x:.1f} {above - 8:.1f})" if tilts else None
-        align = "tick" if tilts else "tick middle"
-        shapes.append(element("text", element("title", names[k]), name, x=x, y=above - 8, transform=turn, class_=align))
+        if is_upright:
+            style = {"x": x + 4, "transform": f"rotate(-90 {x + 4:.1f} {above - 6:.1f})", "class_": "tick"}
+        else:
+            style = {"x": x, "class_": "tick middle"}
+        shapes.append(element("text", element("title", names[k]), name, y=above - 6, **style))
         shapes.append(element("text", element("title", names[k]), name, x=left - 8, y=y + 4, class_="tick end"))
     for row in range(n):
         for column in range(n):

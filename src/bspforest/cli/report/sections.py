@@ -134,11 +134,12 @@ def show_probabilities(report: Report, notes: ClassNotes) -> Html:
     )
     counts, names = collapse_classes(notes.confusion, report.classes)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    rare = f" The {names[-1]} count as one class." if len(names) < len(notes.confusion) else ""
     confusion = make_figure(
         "What is taken for what",
         [charts.draw_confusion(shares, counts, names)],
         "Each line is a true class, each column what was predicted, in percent of the line. Correct predictions are blue, on the "
-        "diagonal; wrong ones are orange.",
+        f"diagonal; wrong ones are orange.{rare}",
         table(
             ["true class", *(f"predicted {name}" for name in names)],
             [[name, *(f"{n:,}" for n in row)] for name, row in zip(names, counts, strict=True)],
@@ -279,14 +280,15 @@ def show_revisions(report: Report) -> Html:
         "Whenever the rows held have doubled, the forest tries other weights of features, other scales and other smoothing on "
         "rows held out, and changes what lowers the error clearly."
     )
-    rows = [
-        [f"{revision.n_samples_seen:,}", describe_revision(revision, before), revision.describe()]
-        for before, revision in zip([None, *revisions[:-1]], revisions, strict=True)
-    ]
+    changes = zip([None, *revisions[:-1]], revisions, strict=True)
+    words = [[f"{after.n_samples_seen:,}", describe_revision(after, before)] for before, after in changes]
+    lines = [[f"{revision.n_samples_seen:,}", revision.describe()] for revision in revisions]
     legend = make_legend([("dot", "features weighed anew"), ("ring", "weights kept")])
     caption = "The held-out error after each revision; a line above a point shows by how much the revision lowered it."
-    plain = table(["after rows", "what changed"], [row[:2] for row in rows], class_="words")
-    exact = element("details", element("summary", "The numbers"), table(["after rows", "", "in detail"], rows))
+    plain = table(["after rows", "what changed"], words, class_="words")
+    exact = element(
+        "details", element("summary", "The numbers"), table(["after rows", "in detail"], lines, class_="detail")
+    )
     pictures = [charts.draw_revisions(revisions, report.n_rows, width) for width in (WIDE, NARROW)]
     figure = element("figure", legend, *_show_pictures(pictures), element("figcaption", caption))
     return make_section(title, element("p", intro), figure, plain, exact)
