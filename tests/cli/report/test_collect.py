@@ -41,6 +41,19 @@ def test_confusion_and_calibration_match_numpy():
     assert notes.majority == (np.bincount(truth).argmax(), np.bincount(truth).max() / 1000)
 
 
+def test_few_rows_explain_a_calibration_error():
+    """The error that true probabilities would have by chance is about that of simulated ones."""
+    rng = np.random.default_rng(0)
+    errors, chances = [], []
+    for _ in range(100):
+        probabilities = rng.dirichlet(np.ones(2), 200)
+        notes = ClassNotes()
+        notes.add((rng.random(200) < probabilities[:, 1]).astype(int), probabilities)
+        errors.append(notes.calibration_error)
+        chances.append(notes.chance_error)
+    assert np.mean(chances) == pytest.approx(np.mean(errors), rel=0.1)
+
+
 def test_overconfidence_is_a_calibration_error():
     notes = ClassNotes()
     notes.add(np.array([0, 1] * 50), np.tile([0.9, 0.1], (100, 1)))  # 90 % sure, 50 % right

@@ -129,3 +129,28 @@ def test_a_report_is_replaced_at_once_and_not_announced_among_json(numbers, run,
     assert code == 0 and json.loads(out)["rows"] == 600
     assert (tmp_path / "r.html").read_text().startswith("<!DOCTYPE html>")
     assert [path.name for path in tmp_path.iterdir()] == ["r.html"]
+
+
+@pytest.mark.parametrize(
+    ("label", "options"),
+    [
+        (lambda x: 5.5, ()),
+        (lambda x: 1e9 + 1e7 * x + 0.5, ("--window", 5)),
+        (lambda x: 1e-9 * x, ("--chunk-rows", 1)),
+        (lambda x: 1e-9 * x, ("--chunk-rows", 1, "--values", "mean")),
+        (lambda x: x + 0.1, ("--chunk-rows", 79)),
+        (lambda x: x + 0.1, ("--bandwidth", 1, "--ridge", 1, "--metric", "none", "--scaling", "minmax")),
+        (lambda x: "same", ()),
+        (lambda x: f"{x > 0.5}", ("--chunk-rows", 1)),
+        (lambda x: f"{x > 0.5}", ("--cuts", "isotropic", "--chunk-rows", 79)),
+    ],
+)
+def test_unusual_streams_have_a_report(label, options, run, tmp_path):
+    rows = [[x, 1 - x**2, label(x)] for x in np.random.default_rng(0).random(80).tolist()]
+    data = write_rows(tmp_path / "data.csv", ["a", "b", "y"], rows)
+    task = "classification" if isinstance(rows[0][2], str) else "regression"
+    command = ("evaluate", data, "--target", "y", "--task", task, "--trees", 3, "--chunk-rows", 20)
+    code, _, err = run(*command, "--report", tmp_path / "r.html", *options)
+    assert (code, err) == (0, "")
+    page = (tmp_path / "r.html").read_text()
+    assert not re.search(r"[\s\",(]-?(nan|inf)\b", page[page.index("<main") :])

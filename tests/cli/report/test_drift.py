@@ -60,6 +60,12 @@ def test_a_stationary_stream_has_no_marks(kind):
         assert find_drifts(STATIONARY[kind](np.random.default_rng(seed), 20_000)) == [], seed
 
 
+def test_long_spells_of_wrong_predictions_are_rarely_marked():
+    """Spells of some 60 rows: without allowing for how much neighbouring blocks resemble each other, there are 13 marks."""
+    marks = [find_drifts(correlated(np.random.default_rng(seed), 10_000, 0.97) > 0.8) for seed in range(20)]
+    assert sum(map(len, marks)) <= 3
+
+
 @pytest.mark.parametrize("scale", [100, 1000, 5000])
 def test_a_model_that_learns_does_not_drift(scale):
     """The error falls, fast or slowly: only a rise counts."""

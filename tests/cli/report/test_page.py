@@ -56,7 +56,7 @@ def make_report(truth, predicted, *, classes=(), names=("forest", "other"), **ch
         **{"source": "data.csv", "target": "label", "features": ["a", "b"], "classes": list(classes)},
         **{"runners": runners, "notes": notes, "n_rows": len(truth), "n_skipped": 2, "chunk_rows": 100},
         **{"score_window": 500, "importances": [(200, np.array([0.9, 0.1])), (900, np.array([0.25, 0.75]))]},
-        **{"revisions": REVISIONS, "seconds": 1.5, "settings": {"--target": "label"}},
+        **{"revisions": REVISIONS, "settings": {"--target": "label"}},
     }
     return Report(**(contents | changes))
 
@@ -127,6 +127,15 @@ def test_the_verdict_and_findings_of_numbers():
         intervals.endswith("about as many as they should.")
         and drift == "No rise of the error was found along the stream."
     )
+
+
+def test_few_rows_are_not_judged_harshly():
+    rng = np.random.default_rng(0)
+    probabilities = rng.dirichlet(np.ones(2), 400)
+    truth = (rng.random(400) < probabilities[:, 1]).astype(int)
+    calibrated, drift, _ = list_findings(make_report(truth, probabilities, classes=["no", "yes"], names=("forest",)))
+    assert "at face value" in calibrated
+    assert drift == "The stream is too short to find a rise of the error."
 
 
 def test_drift_is_counted_in_rows_of_the_stream():

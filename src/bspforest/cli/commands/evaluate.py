@@ -240,7 +240,6 @@ def _make_report(
         score_window=options.score_window,
         importances=importances.points,
         revisions=forest.revisions_ if forest.values == "joint" else [],
-        seconds=seconds,
         settings=_list_settings(stream, forest, seconds, options),
         interrupted=interrupted,
     )

@@ -201,7 +201,7 @@ def _draw_cell(
 
 
 def draw_density(rows: np.ndarray, name: str) -> Html:
-    """Draw predictions against labels: darker where there are more rows."""
+    """Draw predictions against labels, with a stronger colour where there are more rows."""
     low, high = _find_range(rows)
     plot = Plot(HALF, 360.0, (low, high), (low, high), labels=(f"observed {name}", f"predicted {name}"))
     edges = np.linspace(low, high, DENSITY_BINS + 1)

@@ -53,6 +53,12 @@ class ClassNotes:
         return float(np.abs(self.bins[:, 1] - self.bins[:, 2]).sum() / self.bins[:, 0].sum())
 
     @property
+    def chance_error(self) -> float:
+        """Return the calibration error that true probabilities would have, about, since bins have few rows."""
+        n, sure = self.bins[self.bins[:, 0] > 0, :2].T
+        return float(np.sqrt(2 / math.pi * np.maximum(sure - sure**2 / n, 0.0)).sum() / n.sum())
+
+    @property
     def majority(self) -> tuple[int, float]:
         """Return the code and the share of the most frequent class."""
         counts = self.confusion.sum(axis=1)
@@ -69,8 +75,6 @@ class NumberNotes:
     sample : Sample
         Labels and predictions.
     detector : DriftDetector
-    bias : float
-        The mean of prediction minus label.
     n_first : int
         Rows at the beginning that were learned without being predicted.
     """
@@ -95,6 +99,7 @@ class NumberNotes:
 
     @property
     def bias(self) -> float:
+        """Return the mean of prediction minus label."""
         return self._surplus / self._n_rows if self._n_rows else math.nan
 
 

@@ -34,7 +34,6 @@ class Report:
         Rows seen, and the share of each feature.
     revisions : sequence of Revision
         Empty for means.
-    seconds : float
     settings : dict
         What the report was made with, in words.
     interrupted : bool
@@ -52,7 +51,6 @@ class Report:
     score_window: int
     importances: list[tuple[int, np.ndarray]]
     revisions: Sequence[Revision]
-    seconds: float
     settings: dict[str, str] = field(default_factory=dict)
     interrupted: bool = False
 

@@ -14,7 +14,7 @@ from .charts import NARROW, WIDE, Curve
 from .collect import BINS, LEVELS, ClassNotes, NumberNotes
 from .contents import Report
 from .markup import Html, data, element, join, table
-from .words import describe_drift, describe_revision, thin
+from .words import describe_drift, describe_no_drift, describe_revision, thin
 
 MOST_TABLE_ROWS = 40
 MOST_CLASSES = 12  # of the confusion matrix; all others are one
@@ -81,7 +81,7 @@ def _show(value: float | None, suffix: str) -> str:
 def _list_drifts(report: Report) -> Html:
     drifts = report.drifts
     if not drifts:
-        return element("p", "Drift: no rise of the error was found.", class_="note")
+        return element("p", f"Drift: {describe_no_drift(report)}", class_="note")
     means = (
         "A numbered mark is drift: from there on the error was clearly higher than before, by more than chance explains and by "
         "at least a fifth. The shaded rows were needed to be certain."
@@ -213,7 +213,7 @@ def show_residuals(report: Report, notes: NumberNotes) -> Html:
     density = make_figure(
         "Predicted and observed",
         [charts.draw_density(rows, report.target if len(report.target) <= 20 else "value")],
-        f"{some}Darker means more rows; those on the dotted line are predicted exactly. The outermost hundredth on each side is "
+        f"{some}The stronger the colour, the more rows; those on the dotted line are predicted exactly. The outermost hundredth on each side is "
         "not shown.",
         table(["share of rows below", "observed", "predicted"], spread),
     )

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ...values.planning import Revision
 from ..formatting import format_count, format_number, format_percent
 from .collect import LEVELS, ClassNotes, NumberNotes
 from .contents import Report
-from .drift import Drift
+from .drift import BLOCK_ROWS, LEAST_AFTER, LEAST_BEFORE, Drift
 
-WELL_CALIBRATED = 0.03  # largest mean gap between probabilities and shares of correct predictions
-WELL_COVERED = 0.03  # largest gap between the level of intervals and the share of labels in them
+WELL_CALIBRATED = (
+    0.03  # largest mean gap between probabilities and shares of correct predictions, unless few rows explain it
+)
+WELL_COVERED = 0.03  # the same for the level of intervals and the share of labels in them
 
 
 def write_verdict(report: Report) -> str:
@@ -42,7 +45,7 @@ def list_findings(report: Report) -> list[str]:
         times = format_count(len(drifts), "time") if len(drifts) > 1 else "once"
         findings.append(f"The error rose {times}. {describe_drift(drifts[-1], report)}")
     else:
-        findings.append("No rise of the error was found along the stream.")
+        findings.append(describe_no_drift(report))
     if report.known_importances:
         shares = report.known_importances[-1][1]
         best = sorted(range(len(shares)), key=lambda k: -shares[k])[:3]
@@ -74,7 +77,7 @@ def _judge_probabilities(notes: ClassNotes) -> str:
     error = notes.calibration_error
     _, sure, right = notes.bins.sum(axis=0)
     points = f"{100 * error:.1f} percentage points"
-    if error <= WELL_CALIBRATED:
+    if error <= max(WELL_CALIBRATED, 2 * notes.chance_error):
         return f"Its probabilities can be taken at face value: they are off by {points} on average."
     mostly = "too sure of itself" if sure > right else "not sure enough of itself"
     return f"Its probabilities are off by {points} on average: it is {mostly}."
@@ -83,7 +86,8 @@ def _judge_probabilities(notes: ClassNotes) -> str:
 def _judge_intervals(notes: NumberNotes) -> str:
     found = float(notes.coverage.mean[len(LEVELS) - 1])
     share = f"The 90 % intervals contain {format_percent(found)} of the labels"
-    if abs(found - LEVELS[-1]) <= WELL_COVERED:
+    chance = math.sqrt(LEVELS[-1] * (1 - LEVELS[-1]) / notes.sample.n_seen)
+    if abs(found - LEVELS[-1]) <= max(WELL_COVERED, 2 * chance):
         return f"{share}, about as many as they should."
     return f"{share}: they are too {'narrow' if found < LEVELS[-1] else 'wide'}."
 
@@ -96,6 +100,13 @@ def describe_drift(drift: Drift, report: Report) -> str:
         what, before, after = "mean absolute error", format_number(drift.before), format_number(drift.after)
     later = format_count(drift.noticed - drift.row + 1, "row")
     return f"Around row {drift.row:,} the {what} rose from {before} to {after} (certain after {later})."
+
+
+def describe_no_drift(report: Report) -> str:
+    """Return a sentence about a stream without drift."""
+    if report.n_scored < (LEAST_BEFORE + LEAST_AFTER) * BLOCK_ROWS:
+        return "The stream is too short to find a rise of the error."
+    return "No rise of the error was found along the stream."
 
 
 def describe_revision(revision: Revision, before: Revision | None) -> str:
