@@ -213,8 +213,8 @@ def show_residuals(report: Report, notes: NumberNotes) -> Html:
     density = make_figure(
         "Predicted and observed",
         [charts.draw_density(rows, report.target if len(report.target) <= 20 else "value")],
-        f"{some}The stronger the colour, the more rows; those on the dotted line are predicted exactly. The outermost hundredth on each side is "
-        "not shown.",
+        f"{some}The stronger the colour, the more rows; those on the dotted line are predicted exactly. The outermost hundredth on "
+        "each side is not shown.",
         table(["share of rows below", "observed", "predicted"], spread),
     )
     counts, edges = charts.count_residuals(rows)
