@@ -24,6 +24,15 @@ def format_number(value: float) -> str:
     return f"{value:.{max(0, min(4, 3 - math.floor(math.log10(size)) if size >= 1 else 4))}f}"
 
 
+def format_percent(share: float) -> str:
+    """Format a share as a percentage, or as a dash if it is NaN.
+
+    >>> format_percent(0.91237), format_percent(float("nan"))
+    ('91.2 %', '–')
+    """
+    return "–" if math.isnan(share) else f"{100 * share:.1f} %"
+
+
 def format_count(n: int, noun: str) -> str:
     """Format a number of things, with the noun in singular or plural.
 

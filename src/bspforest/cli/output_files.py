@@ -1,10 +1,11 @@
-"""Checks of the files that a command is to write, made before it reads any data."""
+"""The files that a command writes: checks before it reads any data, and writing."""
 
 from __future__ import annotations
 
 import stat
 from pathlib import Path
 
+from ..persistence.atomic_file import replacing, write_all
 from .errors import UsageError
 
 SPECIAL = {
@@ -43,6 +44,15 @@ def check_writable(path: Path, option: str, *, creates_folder: bool = False) -> 
         raise UsageError(f"{option} {path} is {special}, expected a file")
     if not creates_folder:
         _check_folder(path, option)
+
+
+def write_file(data: bytes, path: Path) -> None:
+    """Replace a file at once; a device or a named pipe, such as /dev/stderr, is written to."""
+    if describe_special(path) is not None:
+        path.write_bytes(data)
+        return
+    with replacing(path, overwrite=True) as fd:
+        write_all(fd, data, 0)
 
 
 def _check_folder(path: Path, option: str) -> None:

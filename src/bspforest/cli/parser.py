@@ -96,6 +96,7 @@ def _add_evaluate(commands) -> argparse.ArgumentParser:
         "the stream; --progress adds what the forest decided on the way.\n\n" + FORMATS + "\n\n" + COLUMNS,
         "  bspforest evaluate electricity.csv --target class\n"
         "  bspforest evaluate flights.parquet --target delay --against mondrian,batch-rf-every-10000 --plot delay.png\n"
+        "  bspforest evaluate sales.csv --target amount --against no-change --report sales.html\n"
         "  zcat log.csv.gz | bspforest evaluate - --target status --classes ok,slow,failed --window 10000 "
         "--json scores.json",
     )
@@ -126,6 +127,13 @@ def _add_evaluate(commands) -> argparse.ArgumentParser:
     )
     group.add_argument("--max-rows", type=count, metavar="N", help="stop after N rows")
     group.add_argument("--plot", type=Path, metavar="FILE", help="draw the running score (.png, .svg, .pdf)")
+    group.add_argument(
+        "--report",
+        type=Path,
+        metavar="FILE.html",
+        help="write a page with pictures: error over time and drift, calibration or intervals, confusion or residuals, "
+        "importances, revisions",
+    )
     group.add_argument(
         "--json", metavar="FILE", help='write scores and curves as JSON; "-" prints them instead of the table'
     )

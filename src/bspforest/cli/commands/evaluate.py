@@ -10,20 +10,24 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ... import __version__
-from ...persistence.atomic_file import replacing, write_all
 from ..data.stream import Stream
 from ..data.stream_setup import open_new_stream
 from ..data_arguments import make_data_options
 from ..errors import CommandError, UsageError
 from ..evaluation.baselines import ForestModel, make_baseline
-from ..evaluation.importances import ImportanceTracker
+from ..evaluation.importances import FINE_GROWTH, GROWTH, ImportanceTracker
 from ..evaluation.runner import Runner
-from ..forest_arguments import make_parameters
+from ..forest_arguments import FOREST_ARGUMENTS, get_arguments, make_parameters
 from ..formatting import draw_bars, format_count, format_number, format_table
-from ..output_files import check_writable, describe_special
+from ..output_files import check_writable, write_file
 from ..pictures import check_picture, draw_curves
 from ..progress import RowProgress, compile_kernels
+from ..report.collect import QUANTILES, ClassNotes, NumberNotes
+from ..report.contents import Report
+from ..report.page import make_page
 from ..terminal import format_json, is_closed, print_errors, print_json, print_lines, printable
 
 
@@ -35,7 +39,11 @@ def _check_outputs(options: argparse.Namespace) -> None:
         raise CommandError("--json -: standard output is closed")
     if options.json and options.json != "-":
         check_writable(Path(options.json), "--json")
-    for option, path in (("--json", options.json), ("--plot", options.plot)):
+    if options.report:
+        if options.report.suffix not in (".html", ".htm"):
+            raise UsageError(f"--report {options.report}: expected a .html file")
+        check_writable(options.report, "--report")
+    for option, path in (("--json", options.json), ("--plot", options.plot), ("--report", options.report)):
         if path and os.path.exists(path) and os.path.exists(options.data) and os.path.samefile(path, options.data):
             raise UsageError(f"{option} {path}: this is DATA itself, which would be overwritten")
 
@@ -48,10 +56,11 @@ def run(options: argparse.Namespace) -> int:
     target = stream.target
     assert target is not None
     n_classes = len(target.classes or [])
-    model = ForestModel(n_classes, **parameters)
+    record = (ClassNotes() if n_classes else NumberNotes()) if options.report else None
+    model = ForestModel(n_classes, quantiles=QUANTILES if options.report else None, **parameters)
     names = list(stream.schema.kinds)
     runners = [Runner("BSP forest", model, n_classes, options.score_window)]
-    importances = ImportanceTracker(model.forest, names)
+    importances = ImportanceTracker(model.forest, names, FINE_GROWTH if options.report else GROWTH)
     for name in options.against:
         runners.append(make_baseline(name, n_classes, len(names), parameters, options.score_window))
     to_table = options.json != "-"
@@ -61,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
     begun = time.perf_counter()
     interrupted = False
     try:
-        _run_stream(stream, runners, importances, options)
+        _run_stream(stream, runners, importances, record, options)
     except KeyboardInterrupt:  # report the scores so far
         interrupted = True
     seconds = time.perf_counter() - begun
@@ -85,6 +94,11 @@ def run(options: argparse.Namespace) -> int:
         draw_curves(curves, runners[0].scores.main, options.score_window, title, options.plot)
         if to_table:
             print_lines(f"Picture: {options.plot}")
+    if record is not None:
+        report = _make_report(stream, runners, record, importances, seconds, options, interrupted=interrupted)
+        write_file(make_page(report).encode(), options.report)
+        if to_table:
+            print_lines(f"Report: {options.report}")
     if options.json:
         content = _as_json(stream, runners, seconds, options) | {"importances": importances.to_json()}
         _write_json(content, options.json)
@@ -94,7 +108,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _run_stream(
-    stream: Stream, runners: list[Runner], importances: ImportanceTracker, options: argparse.Namespace
+    stream: Stream,
+    runners: list[Runner],
+    importances: ImportanceTracker,
+    record: ClassNotes | NumberNotes | None,
+    options: argparse.Namespace,
 ) -> None:
     progress = RowProgress(options.progress)
     progress.begin()
@@ -105,7 +123,9 @@ def _run_stream(
         while left > 0 and (chunk := stream.next(int(min(options.chunk_rows, left)))) is not None:
             assert chunk.y is not None
             for runner in runners:
-                runner.step(chunk.table, chunk.y, first=first)
+                predicted = runner.step(chunk.table, chunk.y, first=first)
+                if record is not None and isinstance(runner.model, ForestModel) and runner is runners[0]:
+                    _note(record, chunk.y, predicted, runner.model.latest_quantiles)
             importances.update()
             first = False
             left -= len(chunk)
@@ -116,6 +136,16 @@ def _run_stream(
             )
     finally:
         progress.close()
+
+
+def _note(record: ClassNotes | NumberNotes, y: np.ndarray, predicted: np.ndarray | None, quantiles: Any) -> None:
+    """Note a chunk for the report, once it is predicted."""
+    if predicted is None:
+        record.n_first += len(y)
+    elif isinstance(record, ClassNotes):
+        record.add(y, predicted)
+    else:
+        record.add(y, predicted, quantiles)
 
 
 def _describe(stream: Stream, runners: list[Runner], seconds: float, options: argparse.Namespace) -> list[str]:
@@ -184,14 +214,59 @@ def _finite(scores: dict[str, float]) -> dict[str, float | None]:
     return {name: None if math.isnan(value) else value for name, value in scores.items()}
 
 
+def _make_report(
+    stream: Stream,
+    runners: list[Runner],
+    record: ClassNotes | NumberNotes,
+    importances: ImportanceTracker,
+    seconds: float,
+    options: argparse.Namespace,
+    *,
+    interrupted: bool,
+) -> Report:
+    target = stream.target
+    assert target is not None and isinstance(runners[0].model, ForestModel)
+    forest = runners[0].model.forest
+    return Report(
+        source=Path(stream.source.name).name,
+        target=target.name,
+        features=list(stream.schema.kinds),
+        classes=[str(value) for value in target.by_code] if isinstance(record, ClassNotes) else [],
+        runners=runners,
+        notes=record,
+        n_rows=stream.n_rows,
+        n_skipped=stream.n_skipped,
+        chunk_rows=options.chunk_rows,
+        score_window=options.score_window,
+        importances=importances.points,
+        revisions=forest.revisions_ if forest.values == "joint" else [],
+        settings=_list_settings(stream, forest, seconds, options),
+        interrupted=interrupted,
+    )
+
+
+def _list_settings(stream: Stream, forest: Any, seconds: float, options: argparse.Namespace) -> dict[str, str]:
+    """Return what a report was made with: by what and when, the options given, and the parameters of the forest."""
+    made = {
+        "bspforest": __version__,
+        "made at": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        "rows read": f"{stream.n_rows:,}",
+        "malformed rows skipped": f"{stream.n_skipped:,}",
+        "columns": f"{len(stream.schema.kinds):,}",
+        "seconds": f"{seconds:.1f}",
+    }
+    given = {
+        name: value for name, value in vars(options).items() if name not in {"command", "debug", *FOREST_ARGUMENTS}
+    }
+    for name, value in (given | get_arguments(forest.get_params())).items():
+        if value is not None and value is not False and value != ():
+            shown = ", ".join(value) if isinstance(value, tuple) else "yes" if value is True else f"{value}"
+            made["DATA" if name == "data" else "--" + name.replace("_", "-")] = shown
+    return made
+
+
 def _write_json(content: dict[str, Any], where: str) -> None:
     if where == "-":
         print_json(content)
-        return
-    data = (format_json(content) + "\n").encode()
-    path = Path(where)
-    if describe_special(path) is not None:  # such as /dev/stderr or a named pipe: written to, not replaced
-        path.write_bytes(data)
-        return
-    with replacing(path, overwrite=True) as fd:
-        write_all(fd, data, 0)
+    else:
+        write_file((format_json(content) + "\n").encode(), Path(where))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,27 @@ def count_classes(known: int, y: np.ndarray) -> int:
 
 
 class ForestModel:
-    """A BSP forest."""
+    """A BSP forest.
 
-    def __init__(self, n_classes: int, **parameters: Any) -> None:
+    Parameters
+    ----------
+    n_classes : int
+        0 for regression.
+    quantiles : sequence of float or None
+        Quantiles of the labels that are predicted as well, in regression.
+    **parameters
+        Of the forest.
+
+    Attributes
+    ----------
+    latest_quantiles : ndarray of shape (rows, quantiles) or None
+        Those of the chunk predicted last.
+    """
+
+    def __init__(self, n_classes: int, *, quantiles: Sequence[float] | None = None, **parameters: Any) -> None:
         self._n_classes = n_classes
+        self._quantiles = None if quantiles is None or n_classes else np.array(quantiles)
+        self.latest_quantiles: np.ndarray | None = None
         self.forest: Any = (BSPForestClassifier if n_classes else BSPForestRegressor)(**parameters)
 
     def learn(self, X: Any, y: np.ndarray) -> None:
@@ -40,7 +58,12 @@ class ForestModel:
             self.forest.partial_fit(X, y)
 
     def predict(self, X: Any) -> np.ndarray:
-        return self.forest.predict_proba(X) if self._n_classes else self.forest.predict(X)
+        if self._n_classes:
+            return self.forest.predict_proba(X)
+        if self._quantiles is None:
+            return self.forest.predict(X)
+        predicted, _, self.latest_quantiles = self.forest._predict_labels(X, False, self._quantiles)
+        return predicted
 
 
 class Encoding:

@@ -10,7 +10,7 @@ import numpy as np
 from ..formatting import format_table
 
 FIRST_ROWS = 200  # fewer say little
-GROWTH = 1.5  # rows at a point, relative to the point before
+GROWTH, FINE_GROWTH = 1.5, 1.2  # rows at a point, relative to the point before: for tables, and for pictures
 MOST_COLUMNS, MOST_LINES, LONGEST_NAME = 6, 10, 16  # of the table
 
 
@@ -22,6 +22,8 @@ class ImportanceTracker:
     forest : BSPForestRegressor or BSPForestClassifier
     names : sequence of str
         Names of the features.
+    growth : float
+        Rows at a point, relative to the point before.
 
     Attributes
     ----------
@@ -29,13 +31,13 @@ class ImportanceTracker:
         Rows seen, and the share of each feature.
     """
 
-    def __init__(self, forest: Any, names: Sequence[str]) -> None:
-        self._forest, self._names = forest, names
+    def __init__(self, forest: Any, names: Sequence[str], growth: float = GROWTH) -> None:
+        self._forest, self._names, self._growth = forest, names, growth
         self.points: list[tuple[int, np.ndarray]] = []
 
     def update(self) -> None:
         """Add a point if the forest has seen enough rows since the last one."""
-        due = GROWTH * self.points[-1][0] if self.points else FIRST_ROWS
+        due = self._growth * self.points[-1][0] if self.points else FIRST_ROWS
         if self._forest.n_samples_seen_ >= due:
             self._add()
 

@@ -49,15 +49,16 @@ class Runner:
         self.seconds = 0.0
         self._gives_probabilities = gives_probabilities
 
-    def step(self, X: Any, y: np.ndarray, *, first: bool) -> None:
-        """Predict a chunk, then learn it. The first chunk is only learned."""
+    def step(self, X: Any, y: np.ndarray, *, first: bool) -> np.ndarray | None:
+        """Predict a chunk, then learn it, and return the predictions. The first chunk is only learned."""
         begun = time.perf_counter()
         predicted = None if first else self.model.predict(X)
         self.model.learn(X, y)
         self.seconds += time.perf_counter() - begun
         if predicted is None:
-            return
+            return None
         if isinstance(self.scores, ClassScores):
             self.scores.add(y, predicted.argmax(axis=1), predicted if self._gives_probabilities else None)
         else:
             self.scores.add(y, predicted)
+        return predicted

@@ -1,0 +1,1 @@
+"""The report of an evaluation: what is noted along the stream, and one HTML page with pictures."""
