@@ -20,7 +20,6 @@ from .data_arguments import (
 from .forest_arguments import add_forest_arguments
 from .terminal import printable
 
-
 # Of `bspforest.explore.STREAMS`, which would import numpy; the command checks that they agree.
 BUILT_IN_STREAMS = ("bumps", "waves", "drift", "moons", "spirals", "checkerboard")
 

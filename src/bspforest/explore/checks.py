@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import Any
 
 from .learner import MODELS
@@ -13,7 +12,9 @@ from .session import Refused, Session
 # Rows of the stream that arrive with one request, at most.
 MOST_AT_ONCE = 200
 
-LARGEST = 1e100  # numbers beyond this are mistakes
+# Numbers beyond these are mistakes.
+LARGEST = 1e100
+MOST_COUNT = 10**9
 
 
 def parse_body(body: bytes) -> dict[str, Any]:
@@ -56,9 +57,9 @@ def get_count(content: dict[str, Any], name: str, low: int, high: int) -> int:
 def get_choice(content: dict[str, Any], name: str, choices: tuple[str, ...]) -> str:
     """Return one of some texts."""
     value = content.get(name)
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise Refused(f"{name} must be one of {', '.join(choices)}, got {_shorten(value)}")
-    return str(value)
+    return value
 
 
 def get_flag(content: dict[str, Any], name: str) -> bool:
@@ -71,7 +72,7 @@ def get_flag(content: dict[str, Any], name: str) -> bool:
 
 def get_window(content: dict[str, Any]) -> int | None:
     """Return the window of a session: null for all rows."""
-    return None if content.get("window") is None else get_count(content, "window", 1, 10**9)
+    return None if content.get("window") is None else get_count(content, "window", 1, MOST_COUNT)
 
 
 def get_view(content: dict[str, Any], session: Session) -> View:
@@ -100,7 +101,4 @@ def get_view(content: dict[str, Any], session: Session) -> View:
 
 def get_revision(content: dict[str, Any]) -> int | None:
     """Return the revision that a page knows, if any."""
-    value = content.get("revision")
-    if value is not None and not math.isfinite(get_number(content, "revision")):
-        return None
-    return value
+    return None if content.get("revision") is None else get_count(content, "revision", 0, MOST_COUNT)

@@ -87,7 +87,9 @@ def draw_panel(learner: Learner, view: View, time: float, limits: np.ndarray) ->
     if view.is_tree:
         answers = _answer_in_cells(learner, view, time, cells, find_alive(tree, time))
         picture["cells"] = {name: values.tolist() for name, values in _choose(answers, view.shows).items()}
-        picture["cells"]["polygons"] = [[round(c, 5) for corner in polygon for c in corner] for polygon in cells.polygons]
+        picture["cells"]["polygons"] = [
+            [round(c, 5) for corner in polygon for c in corner] for polygon in cells.polygons
+        ]
     return picture
 
 

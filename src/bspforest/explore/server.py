@@ -12,6 +12,7 @@ from .. import __version__
 from .assets import make_page
 from .checks import (
     MOST_AT_ONCE,
+    MOST_COUNT,
     get_choice,
     get_count,
     get_number,
@@ -56,7 +57,7 @@ def _add(session: Session, content: dict[str, Any], view: View) -> str:
 
 
 def _forget(session: Session, content: dict[str, Any], view: View) -> str:
-    return session.forget(get_count(content, "id", 0, 10**9), view.models)
+    return session.forget(get_count(content, "id", 0, MOST_COUNT), view.models)
 
 
 def _undo(session: Session, content: dict[str, Any], view: View) -> str:
@@ -135,9 +136,9 @@ class _Handler(BaseHTTPRequestHandler):
         more = {}
         try:
             body = self._read_body()
-            path = self._check_address()
-            if path:
-                status, kind, content = 200, JSON, _encode(self._answer(path, body))
+            request = self._check_address()
+            if request:
+                status, kind, content = 200, JSON, _encode(self._answer(request, body))
             else:
                 self._check_method("GET", "HEAD")
                 page, policy = make_page(describe_choices(self.server.session))
@@ -172,7 +173,7 @@ class _Handler(BaseHTTPRequestHandler):
         return self.rfile.read(int(length))
 
     def _check_address(self) -> str:
-        """Return the path after the token.
+        """Return the name of the request after the token, empty for the page.
 
         A page of another site could send requests here under a name of its own: the host must be this one.
         """
@@ -184,17 +185,17 @@ class _Handler(BaseHTTPRequestHandler):
         token, slash, path = self.path.removeprefix("/").partition("/")
         if not secrets.compare_digest(token.encode(), self.server.token.encode()):
             raise RequestError(403, "the token is wrong: use the address that the command has printed")
-        path = path.removeprefix("api/") if path else path
-        if not slash or (path and path not in REQUESTS):
-            raise RequestError(404, f"there is no {self.path.split('/')[-1]!r} here")
-        return path
+        request = path.removeprefix("api/")
+        if not slash or (path and (request == path or request not in REQUESTS)):
+            raise RequestError(404, f"there is no {path.split('/')[-1][:40]!r} here")
+        return request
 
-    def _answer(self, path: str, body: bytes) -> dict[str, Any]:
+    def _answer(self, request: str, body: bytes) -> dict[str, Any]:
         self._check_method("POST")
         kind = self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if kind != JSON:
             raise RequestError(415, f"the content type must be {JSON}, got {kind or 'none'}")
-        return answer(self.server.session, path, parse_body(body))
+        return answer(self.server.session, request, parse_body(body))
 
     def _check_method(self, *allowed: str) -> None:
         if self.command not in allowed:

@@ -38,9 +38,7 @@ class Session:
         Hold only the latest rows.
     """
 
-    def __init__(
-        self, stream: PlaneStream, *, n_trees: int = 40, seed: int = 0, window: int | None = None
-    ) -> None:
+    def __init__(self, stream: PlaneStream, *, n_trees: int = 40, seed: int = 0, window: int | None = None) -> None:
         self._given = stream
         self._lock = RLock()
         self.n_trees = n_trees
@@ -84,7 +82,8 @@ class Session:
             if n and self.window is None and len(self.rows) + n > MOST_ROWS:
                 raise Refused(f"the page holds at most {MOST_ROWS:,} rows; choose a window, or start again")
             for k in range(self.position, self.position + n):
-                self._arrive(Row(*self.stream.X[k].tolist(), float(self.stream.y[k])))
+                x, y = self.stream.X[k].tolist()
+                self._arrive(Row(x, y, float(self.stream.y[k])))
             self.position += n
             if not n:
                 return f"The stream has ended; {self._count_rows()}."
@@ -215,7 +214,7 @@ class Session:
             "target": stream.target,
             "limits": stream.limits.tolist(),
             "scale": list(stream.scale),
-            "spread": 0.5 if stream.classes else 0.5 * (stream.scale[1] - stream.scale[0]),
+            "spread": stream.spread,
         }
 
     def _describe_panel(self, name: str, view: View, time: float) -> dict[str, Any]:

@@ -62,6 +62,11 @@ class PlaneStream:
         low, high = np.quantile(self.y, SPREAD_QUANTILES)
         return (float(low), float(high)) if high > low else (float(low) - 0.5, float(low) + 0.5)
 
+    @property
+    def spread(self) -> float:
+        """The upper end of the colour scale of uncertainty: that of a forest which knows nothing but the labels."""
+        return (1.0 - 1.0 / len(self.classes) if self.classes else float(self.y.std())) or 1.0
+
 
 def _draw_bumps(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
     X = rng.random((n, 2))
@@ -77,7 +82,7 @@ def _draw_waves(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarra
 
 
 def _draw_drift(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """A hill that moves once around the middle within 1,500 rows."""
+    """Draw rows on a hill that moves once around the middle within 1,500 rows."""
     X = rng.random((n, 2))
     angle = 2.0 * np.pi * np.arange(n) / 1_500
     centres = 0.5 + 0.28 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
@@ -101,6 +106,7 @@ def _draw_spirals(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndar
 
 
 def _draw_checkerboard(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Draw rows of which a twentieth have wrong labels."""
     X = rng.random((n, 2))
     y = np.floor(4.0 * X).astype(int).sum(axis=1) % 2
     return X, np.where(rng.random(n) < 0.05, 1 - y, y)
@@ -115,7 +121,7 @@ STREAMS: dict[str, tuple[str, tuple[str, ...], Draw]] = {
     "drift": ("A hill that moves (drift)", (), _draw_drift),
     "moons": ("Two moons", ("upper", "lower"), _draw_moons),
     "spirals": ("Three spirals", ("A", "B", "C"), _draw_spirals),
-    "checkerboard": ("Checkerboard, 5 % wrong labels", ("black", "white"), _draw_checkerboard),
+    "checkerboard": ("Checkerboard", ("even", "odd"), _draw_checkerboard),
 }
 
 

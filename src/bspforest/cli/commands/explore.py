@@ -7,10 +7,12 @@ import os
 import sys
 import threading
 import webbrowser
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...explore import STREAMS, ExploreServer, PlaneStream, Session, make_stream
+from ...explore.checks import LARGEST
 from ...explore.streams import MOST_CLASSES, MOST_ROWS
 from ..data_arguments import make_data_options
 from ..errors import CommandError, UsageError
@@ -19,6 +21,10 @@ from ..formatting import format_count
 from ..parser import BUILT_IN_STREAMS
 from ..progress import compile_kernels
 from ..terminal import print_lines
+
+if TYPE_CHECKING:
+    from ..data.stream import Stream
+    from ..data.target import Target
 
 if tuple(STREAMS) != BUILT_IN_STREAMS:
     raise ImportError(f"the parser knows the streams {BUILT_IN_STREAMS}, expected {tuple(STREAMS)}")
@@ -32,9 +38,7 @@ def run(options: argparse.Namespace) -> int:
     if options.data is not None:
         stream = _read_stream(options)
     compile_kernels()
-    session = Session(
-        stream, n_trees=options.trees, seed=parameters["random_state"], window=parameters["window"]
-    )
+    session = Session(stream, n_trees=options.trees, seed=parameters["random_state"], window=parameters["window"])
     try:
         server = ExploreServer(session, options.port)
     except OSError as error:
@@ -75,33 +79,47 @@ def _read_stream(options: argparse.Namespace) -> PlaneStream:
     stream, notes = open_new_stream(how, options.target, options.task, options.classes, only=columns)
     assert stream.target is not None
     print_lines(*notes)
+    table = _read_rows(stream, columns)
+    if not len(table):
+        raise CommandError(f"{options.data} has no row with numbers in both {columns[0]!r} and {columns[1]!r}")
+    for name, column in zip((*columns, options.target), table.T, strict=True):
+        if np.abs(column).max() > LARGEST:
+            raise CommandError(f"column {name!r} has numbers beyond {LARGEST:g}, which the page cannot show")
+    y = table[:, 2]
+    classes: tuple[str, ...] = ()
+    if stream.target.task == "classification":
+        y, classes = _name_classes(y, stream.target)
+    name = os.path.basename(options.data) if options.data != "-" else "standard input"
+    return PlaneStream(f"file {name}", name, table[:, :2], y, classes, columns, options.target)
+
+
+def _read_rows(stream: Stream, columns: tuple[str, ...]) -> np.ndarray:
+    """Return the first rows that have no gap in the columns: these, and the label."""
     parts, n_gaps = [np.empty((0, 3))], 0
     while sum(map(len, parts)) <= MOST_ROWS and (chunk := stream.next(MOST_ROWS)) is not None:
         assert chunk.y is not None
-        rows = [chunk.table[name].to_numpy().astype(float) for name in columns]
-        part = np.column_stack([*rows, chunk.y])
-        is_whole = np.isfinite(part).all(axis=1)
+        numbers = [chunk.table[name].to_numpy().astype(float) for name in columns]
+        part = np.column_stack([*numbers, chunk.y])
+        is_whole = ~np.isnan(part).any(axis=1)
         n_gaps += int((~is_whole).sum())
         parts.append(part[is_whole])
-    table = np.concatenate(parts)
-    if not len(table):
-        raise CommandError(f"{options.data} has no row with numbers in both {columns[0]!r} and {columns[1]!r}")
     if n_gaps:
         print_lines(f"{format_count(n_gaps, 'row')} left out, with a gap in {columns[0]!r} or {columns[1]!r}")
+    table = np.concatenate(parts)
     if len(table) > MOST_ROWS:
-        table = table[:MOST_ROWS]
         print_lines(f"Only the first {format_count(MOST_ROWS, 'row')} are shown")
-    y, classes = table[:, 2], ()
-    if stream.target.task == "classification":
-        codes, y = np.unique(y.astype(int), return_inverse=True)
-        classes = tuple(str(stream.target.by_code[code]) for code in codes)
-    if len(classes) > MOST_CLASSES:
+    return table[:MOST_ROWS]
+
+
+def _name_classes(codes: np.ndarray, target: Target) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return the numbers of the classes that occur, and their names."""
+    found, numbers = np.unique(codes.astype(int), return_inverse=True)
+    if len(found) > MOST_CLASSES:
         raise CommandError(
-            f"the target {options.target!r} has {len(classes)} classes, and the page shows at most {MOST_CLASSES}; "
+            f"the target {target.name!r} has {len(found)} classes, and the page shows at most {MOST_CLASSES}; "
             "for numbers, use --task regression"
         )
-    name = os.path.basename(options.data) if options.data != "-" else "standard input"
-    return PlaneStream(f"file {name}", name, table[:, :2], y.astype(float), classes, columns, options.target)
+    return numbers.astype(float), tuple(str(target.by_code[code]) for code in found)
 
 
 def _has_browser() -> bool:

@@ -51,10 +51,12 @@ def open_new_stream(
     _check_numbers(only, kinds, commas)
     first = {name: source.notation.make_plain(v, is_text=kinds[name] == TEXT) for name, v in first.items()}
     target, reason = make_target(target_name, kinds.pop(target_name), first[target_name], task)
-    notes = [f"Task: {target.task} ({reason})", *commas.values(), *describe_ids(kinds, first)]
+    notes = [f"Task: {target.task} ({reason})"]
     schema = Schema.choose(kinds)
+    if not only:  # what these notes advise is done to columns that were not chosen by name
+        notes += [*commas.values(), *describe_ids(kinds, first)]
     for name, kind in schema.kinds.items():
-        if name not in commas:
+        if name not in commas and not only:
             notes += _describe_surprises(name, kind, first[name])
     if target.task == "classification":
         target.classes = _find_classes(how, target, first[target_name], classes)

@@ -3,7 +3,7 @@
 const VIRIDIS = ["440154", "482475", "414487", "355f8d", "2a788e", "21918c", "22a884", "44bf70", "7ad151", "bddf26", "fde725"];
 const DOUBTS = {
   light: ["fbfaf7", "e9ddec", "cfb3d8", "ac84be", "8656a0", "5f2f7f", "3a1458"],
-  dark: ["1a2027", "34304a", "544675", "7a5f9f", "a681c3", "d0aee0", "f6e9fa"],
+  dark: ["1a2027", "34304a", "544675", "7a5f9f", "a07dbd", "c4a2d8"],
 };
 const CLASSES = {
   light: ["0072b2", "e08a00", "009e73", "b3408a", "56b4e9", "8c510a", "7f8c1f", "4d4d4d"],
@@ -43,7 +43,7 @@ function colourValue(value, best, stream, shows) {
   if (shows === "uncertainty") return ramps[getTheme()](value / stream.spread);
   if (!stream.classes.length) return colourLabel(value, stream);
   const least = 1 / stream.classes.length;
-  const sure = Math.max(0, (value - least) / (1 - least));
+  const sure = Math.max(0, (value - least) / (1 - least || 1));
   return mix(parse(getTheme() === "dark" ? "1a2027" : "ffffff"), classColour(best), 0.08 + 0.57 * sure);
 }
 

@@ -1,7 +1,7 @@
 // The page: what is shown, the controls, and requests to the server. Requests are sent one after another.
 
 const $ = (id) => document.getElementById(id);
-const SPEEDS = { "2 rows a second": [1, 500], "10 rows a second": [1, 100], "50 rows a second": [6, 120], "as fast as possible": [25, 30] };
+const SPEEDS = { "2 rows/s": [1, 500], "10 rows/s": [1, 100], "50 rows/s": [6, 120], fastest: [25, 30] }; // rows, and milliseconds between
 const CLICK_RADIUS = 9; // pixels around a row that count as a click on it
 
 const view = { models: ["bsp-joint", "mondrian-mean"], shows: "prediction", tree: 0, is_tree: false, has_cuts: true, budget: 1, place: null };
@@ -10,6 +10,8 @@ let state = null;
 let rows = { ids: [], x: [], y: [], label: [] };
 let newest = Infinity; // rows from this number on are new
 let isPlaying = false;
+let runs = 0; // how often playing was begun: only the latest goes on
+let isDrawing = false;
 let announcePlace = false;
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -134,10 +136,28 @@ function show() {
   $("curve").setAttribute("aria-label", describeCurve(state.panels, state.stream));
   showBudget();
   $("undo").disabled = !state.can_undo;
-  if (announcePlace && view.place) {
+  if (announcePlace && view.place && !wanted.place) {
     announcePlace = false;
-    say(`${where}: ${state.panels.map((panel) => `${CHOICES.models[panel.model]} ${describePlace(panel.place)}`).join("; ")}`);
+    const answers = state.panels.map((panel) => `${CHOICES.models[panel.model]} ${describePlace(panel.place)}`);
+    say(`${where}: ${answers.join("; ")}. ${describeNearest()}`);
   }
+}
+
+function describeNearest() {
+  const [k] = planes[0].findNearest(rows, ...planes[0].toPixels(...view.place));
+  if (k < 0) return "No rows.";
+  const { classes } = state.stream, label = rows.label[k];
+  return `Nearest: row ${rows.ids[k]}, ${classes.length ? classes[label] : `label ${formatNumber(label)}`}.`;
+}
+
+// Show before the next frame, once for all events until then.
+function showSoon() {
+  if (isDrawing) return;
+  isDrawing = true;
+  requestAnimationFrame(() => {
+    isDrawing = false;
+    show();
+  });
 }
 
 function showBudget() {
@@ -204,7 +224,8 @@ function setPlaying(wants) {
 }
 
 async function play() {
-  while (isPlaying) {
+  const run = ++runs;
+  while (isPlaying && run === runs) {
     const [count, pause] = SPEEDS[$("speed").value];
     if (!jobs.length && !isBusy) ask("learn", { rows: count }, { quietly: true });
     await new Promise((resolve) => setTimeout(resolve, pause));
@@ -254,7 +275,7 @@ function hover(plane, event) {
     view.place = place;
     refresh("place");
   }
-  show();
+  showSoon();
 }
 
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
@@ -268,10 +289,7 @@ function pressKey(plane, event) {
     view.place = place.map((at, k) => Math.min(high[k], Math.max(low[k], at + ARROWS[event.key][k] * step * (high[k] - low[k]))));
     announcePlace = true;
     refresh("place");
-    planes.forEach((other) => {
-      other.view = { ...view };
-      other.draw(rows, newest);
-    });
+    showSoon();
   } else if (event.key === "Enter") {
     view.place = place;
     add(place);
@@ -298,8 +316,8 @@ function connect() {
   $("tree").max = CHOICES.trees;
   fill($("stream"), Object.entries(CHOICES.streams));
   fill($("speed"), Object.keys(SPEEDS).map((name) => [name, name]));
-  $("speed").value = "10 rows a second";
-  fill($("window"), CHOICES.windows.map((size) => [String(size), size === null ? "all rows" : `the latest ${size}`]));
+  $("speed").value = "10 rows/s";
+  fill($("window"), CHOICES.windows.map((size) => [String(size), size === null ? "all rows" : `latest ${size}`]));
   const reset = () => {
     setPlaying(false);
     ask("reset", { stream: $("stream").value, window: $("window").value === "null" ? null : Number($("window").value) });
@@ -327,7 +345,7 @@ function connect() {
     plane.canvas.addEventListener("click", (event) => press(plane, event));
     plane.canvas.addEventListener("pointermove", (event) => hover(plane, event));
     plane.canvas.addEventListener("keydown", (event) => pressKey(plane, event));
-    new ResizeObserver(show).observe(plane.canvas);
+    new ResizeObserver(showSoon).observe(plane.canvas);
   });
   document.addEventListener("keydown", (event) => {
     if (event.key === " " && event.target === document.body) { event.preventDefault(); togglePlaying(); }

@@ -10,6 +10,7 @@ class Plane {
     this.seen = new Set();
     this.fresh = new Set();
     this.hovered = -1;
+    this.measure();
   }
 
   // Take over a new picture. Cuts that were not there before are fresh, unless all trees were built anew.
@@ -35,9 +36,11 @@ class Plane {
     context.putImageData(pixels, 0, 0);
   }
 
-  get area() {
+  // Find where the plane lies on the canvas.
+  measure() {
     const { clientWidth, clientHeight } = this.canvas;
-    return { x: EDGE.left, y: EDGE.top, width: clientWidth - EDGE.left - EDGE.right, height: clientHeight - EDGE.top - EDGE.bottom };
+    const [width, height] = [clientWidth - EDGE.left - EDGE.right, clientHeight - EDGE.top - EDGE.bottom];
+    this.area = { x: EDGE.left, y: EDGE.top, width, height };
   }
 
   toPixels(x, y) {
@@ -66,6 +69,7 @@ class Plane {
 
   draw(rows, newest) {
     if (!this.stream) return;
+    this.measure();
     const context = prepare(this.canvas), area = this.area;
     context.save();
     context.beginPath();
@@ -81,6 +85,13 @@ class Plane {
     this.drawCrosshair(context);
     context.restore();
     this.drawAxes(context);
+    if (!rows.ids.length) this.drawHint(context);
+  }
+
+  drawHint(context) {
+    [context.textAlign, context.textBaseline] = ["center", "middle"];
+    [context.fillStyle, context.font] = [getInk("soft"), "15px system-ui, sans-serif"];
+    context.fillText("Press Play, or click to add a row", this.area.x + this.area.width / 2, this.area.y + this.area.height / 2);
   }
 
   drawCells(context) {
@@ -102,8 +113,8 @@ class Plane {
     if (!cuts.length) return;
     const times = cuts.map((cut) => Math.log(cut[4]));
     const first = Math.min(...times), span = Math.max(...times) - first || 1;
-    const strength = this.view.is_tree ? 0.95 : 0.6;
     const isDark = getTheme() === "dark" && (this.view.shows === "uncertainty" || this.stream.classes.length > 0);
+    const strength = this.view.is_tree ? 0.95 : isDark ? 0.4 : 0.6;
     const ink = isDark ? [240, 244, 248] : [16, 24, 32];
     cuts.forEach(([x1, y1, x2, y2], k) => {
       const late = (times[k] - first) / span, isFresh = this.fresh.has(String(cuts[k]));
