@@ -212,7 +212,7 @@ def test_keyboard(browser):
         shares = page.forests[0].predict_proba([[x, y]])[0]
         assert page.read("place") == pytest.approx(shares, rel=1e-12)
         status = page.text("#status")
-        assert "BSP forest, joint values" in status and "Nearest: row" in status
+        assert ": left " in status and "; right " in status and "Nearest: row " in status
         page.page.select_option("#class", "1")
         page.page.focus("#plane-0")
         page.do(lambda: keys.press("Enter"))

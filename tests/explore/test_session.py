@@ -248,3 +248,21 @@ def test_rows_that_are_all_alike(classes):
         state = session.describe(view)
         json.dumps(state, allow_nan=False)
         assert state["panels"][0]["leaves"] == 1
+
+
+def test_a_model_that_is_shown_again_begins_a_new_running_error():
+    session = make(n=10)
+    before = session.learners[BOTH[1]].errors.curve.copy()
+    session.learn(5, (BOTH[0], BOTH[0]))
+    session.describe(View(BOTH))
+    predicted = session.learners[BOTH[1]].forest.predict(session.stream.X[15:16])[0]
+    session.learn(1, BOTH)
+    panel = session.describe(View(BOTH))["panels"][1]
+    assert panel["error"] == pytest.approx(abs(predicted - session.stream.y[15]))
+    assert panel["curve"] == [*before, (16, panel["error"])]
+
+
+def test_at_the_time_of_a_cut_it_is_made():
+    learner = make().learners[BOTH[0]]
+    times = learner.cut_times[2]
+    assert [learner.count_leaves(time, 2) for time in times] == [*range(2, len(times) + 2)]

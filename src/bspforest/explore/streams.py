@@ -116,9 +116,9 @@ Draw = Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray]]
 
 # By name: title, classes, and the function that draws rows.
 STREAMS: dict[str, tuple[str, tuple[str, ...], Draw]] = {
-    "bumps": ("Two hills and a hollow", (), _draw_bumps),
+    "bumps": ("Hills and a hollow", (), _draw_bumps),
     "waves": ("Diagonal waves", (), _draw_waves),
-    "drift": ("A hill that moves (drift)", (), _draw_drift),
+    "drift": ("A moving hill (drift)", (), _draw_drift),
     "moons": ("Two moons", ("upper", "lower"), _draw_moons),
     "spirals": ("Three spirals", ("A", "B", "C"), _draw_spirals),
     "checkerboard": ("Checkerboard", ("even", "odd"), _draw_checkerboard),

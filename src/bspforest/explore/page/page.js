@@ -138,8 +138,8 @@ function show() {
   $("undo").disabled = !state.can_undo;
   if (announcePlace && view.place && !wanted.place) {
     announcePlace = false;
-    const answers = state.panels.map((panel) => `${CHOICES.models[panel.model]} ${describePlace(panel.place)}`);
-    say(`${where}: ${answers.join("; ")}. ${describeNearest()}`);
+    const [left, right] = state.panels.map((panel) => describePlace(panel.place));
+    say(`${where}: left ${left}; right ${right}. ${describeNearest()}`);
   }
 }
 
