@@ -242,8 +242,36 @@ def test_playing_to_another_stream(browser):
         page.do(lambda: page.page.select_option("#stream", "spirals"))
         assert page.session.stream.name == "spirals" and not page.session.rows
         assert page.page.is_visible("#class") and not page.page.is_visible("#number")
+
+
+def test_holding_the_latest_rows(browser):
+    with explore(browser, "drift", n=60) as page:
         page.do(lambda: page.page.select_option("#window", "50"))
-        assert page.session.window == 50
+        assert page.text("#status") == "Holding the latest 50 rows from now on; 50 rows held."
+        page.do(lambda: page.page.click("#step"))
+        assert [*page.session.rows] == [*range(11, 61)]
+        page.check_numbers()
+
+
+def test_what_comes_too_late_is_dropped(browser):
+    """A row that was clicked while the page was busy may have gone by then, and the plane may be another one."""
+    with explore(browser) as page:
+        page.do(lambda: page.page.evaluate("() => { forget(3); forget(3); }"))
+        assert page.text("#status") == "Too late: the rows have changed meanwhile."
+        assert [*page.session.rows] == [k for k in range(20) if k != 3]
+        page.do(lambda: page.page.evaluate("() => { ask('reset', { stream: 'moons' }); add([0.5, 0.5]); forget(3); }"))
+        assert page.session.stream.name == "moons" and not page.session.rows
+
+
+def test_adding_a_row_on_top_of_another(browser):
+    with explore(browser) as page:
+        row = page.session.rows[3]
+        x, y = page.to_pixels(row.x, row.y)
+        page.do(lambda: page.page.hover("#plane-0", position={"x": x, "y": y}))
+        assert page.page.get_attribute("#plane-0", "title").startswith("Row 3, label ")
+        page.do(lambda: page.page.click("#plane-0", position={"x": x, "y": y}, modifiers=["Shift"]))
+        assert [*page.session.rows] == [*range(21)]
+        page.check_numbers()
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -160,7 +160,7 @@ def test_length_must_be_a_number(server, length):
         ("forget", {"id": "3", "view": VIEW}, "id must be a whole number"),
         ("reset", {"stream": "sea", "view": VIEW}, "stream must be one of bumps, waves"),
         ("reset", {"stream": ["moons"], "view": VIEW}, "stream must be one of bumps, waves"),
-        ("reset", {"stream": "moons", "window": 0, "view": VIEW}, "window must be a whole number from 1 to"),
+        ("hold", {"window": 0, "view": VIEW}, "window must be a whole number from 1 to"),
         ("state", {"view": {**VIEW, "models": ["bsp-joint"]}}, "models must be two of bsp-joint, bsp-mean"),
         ("state", {"view": {**VIEW, "models": ["bsp-joint", {}]}}, "models must be two of bsp-joint, bsp-mean"),
         ("state", {"view": {**VIEW, "tree": 5}}, "tree must be a whole number from 0 to 4, got 5"),
@@ -193,8 +193,9 @@ def test_requests_of_a_page(server):
     status, answer = post(server, "place", {"view": {**VIEW, "place": [0.2, 0.3]}})
     forest = server.session.learners["bsp-joint"].forest
     assert answer["places"][0]["prediction"] == forest.predict([[0.2, 0.3]])[0]
-    state = post(server, "reset", {"stream": "moons", "window": 50, "view": VIEW})[1]
-    assert (state["held"], state["window"], state["stream"]["classes"]) == (0, 50, ["upper", "lower"])
+    assert post(server, "hold", {"window": 5, "view": VIEW})[1]["rows"]["ids"] == [9, 10, 11, 12, 13]
+    state = post(server, "reset", {"stream": "moons", "view": VIEW})[1]
+    assert (state["held"], state["window"], state["stream"]["classes"]) == (0, 5, ["upper", "lower"])
 
 
 def test_names_of_columns_cannot_end_the_script(server):

@@ -170,7 +170,7 @@ def test_messages_say_what_happened():
     assert session.add(Row(0.3, 0.52, 1.0), BOTH) == "Row 1 added at x = 0.3, y = 0.52; 2 rows held."
     assert session.forget(1, BOTH).startswith("Row 1 forgotten at x = 0.3, y = 0.52; 1 row held.")
     assert session.learn(2, BOTH) == "2 rows arrived; 3 rows held."
-    assert session.reset("moons", None) == "Two moons: started again, no rows held."
+    assert session.reset("moons") == "Two moons: started again, no rows held."
 
 
 def test_all_rows_can_be_forgotten():
@@ -189,9 +189,16 @@ def test_a_window_holds_the_latest_rows():
     assert [*session.rows] == [*range(13, 33)]
     for learner in session.learners.values():
         assert learner.forest.held_keys() == [str(k) for k in session.rows]
+    assert session.hold(30) == "Holding the latest 30 rows from now on; 20 rows held."
+    session.learn(20, BOTH)
+    assert session.hold(20) == "Holding the latest 20 rows from now on; 20 rows held."
+    assert [*session.rows] == [*range(33, 53)]
     session.describe(View(("bsp-mean", "bsp-mean")))  # built from the window
     session.learn(1, ("bsp-mean", "bsp-mean"))
-    assert session.learners["bsp-mean"].forest.held_keys() == [str(k) for k in range(14, 34)]
+    assert session.learners["bsp-mean"].forest.held_keys() == [str(k) for k in range(34, 54)]
+    assert session.hold(None) == "Holding all rows that come from now on; 20 rows held."
+    session.learn(1, BOTH)
+    assert session.learners[BOTH[0]].forest.held_keys() == [str(k) for k in range(34, 55)] == [*map(str, session.rows)]
 
 
 @pytest.mark.parametrize(
@@ -200,7 +207,7 @@ def test_a_window_holds_the_latest_rows():
         (lambda s: s.forget(40, BOTH), "row 40 is not held"),
         (lambda s: s.add(Row(7.0, 0.5, 1.0), BOTH), "x must be between -0.0.* and 1.0.*, got 7.0"),
         (lambda s: s.add(Row(0.5, -7.0, 1.0), BOTH), "y must be between"),
-        (lambda s: s.reset("sea", None), "stream must be one of bumps, waves.*, got 'sea'"),
+        (lambda s: s.reset("sea"), "stream must be one of bumps, waves.*, got 'sea'"),
     ],
 )
 def test_what_cannot_be_done_changes_nothing(change, message):

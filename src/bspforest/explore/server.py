@@ -65,7 +65,11 @@ def _undo(session: Session, content: dict[str, Any], view: View) -> str:
 
 
 def _reset(session: Session, content: dict[str, Any], view: View) -> str:
-    return session.reset(get_choice(content, "stream", tuple(session.stream_names)), get_window(content))
+    return session.reset(get_choice(content, "stream", tuple(session.stream_names)))
+
+
+def _hold(session: Session, content: dict[str, Any], view: View) -> str:
+    return session.hold(get_window(content))
 
 
 # What changes a session, by the name in the address. Each returns a sentence about what happened.
@@ -75,6 +79,7 @@ CHANGES: dict[str, Callable[[Session, dict[str, Any], View], str]] = {
     "forget": _forget,
     "undo": _undo,
     "reset": _reset,
+    "hold": _hold,
 }
 REQUESTS = ("state", "place", *CHANGES)
 

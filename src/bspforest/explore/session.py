@@ -45,6 +45,7 @@ class Session:
         self.seed = seed
         self.window = window
         self.revision = 0
+        self.n_starts = 0
         self._start(stream)
 
     def _start(self, stream: PlaneStream) -> None:
@@ -56,6 +57,7 @@ class Session:
         self.position = 0
         self._done: list[tuple[str, int, Row]] = []
         self.revision += 1
+        self.n_starts += 1
 
     @property
     def stream_names(self) -> dict[str, str]:
@@ -65,14 +67,27 @@ class Session:
     # ------------------------------------------------------------------------------------------------------------------
     # Changing
 
-    def reset(self, name: str, window: int | None) -> str:
+    def reset(self, name: str) -> str:
         """Begin a stream again, without any rows."""
         with self._lock:
             if name not in self.stream_names:
                 raise Refused(f"stream must be one of {', '.join(self.stream_names)}, got {name!r}")
-            self.window = window
             self._start(self._given if name == self._given.name else make_stream(name, self.seed))
             return f"{self.stream.title}: started again, no rows held."
+
+    def hold(self, window: int | None) -> str:
+        """Hold only the latest rows from now on, or all that will come.
+
+        Forests with another window learn the rows held at once, which is exact: see `_keep`.
+        """
+        with self._lock:
+            self.window = window
+            for number in list(self.rows)[: -window if window else 0]:
+                del self.rows[number]
+            self.learners.clear()
+            self.revision += 1
+            kept = "all rows that come" if window is None else f"the latest {window:,} rows"
+            return f"Holding {kept} from now on; {self._count_rows()}."
 
     def learn(self, n: int, models: tuple[str, ...]) -> str:
         """Let the next n rows of the stream arrive."""
@@ -180,6 +195,7 @@ class Session:
             time = self._find_time(view)
             state = {
                 "revision": self.revision,
+                "start": self.n_starts,
                 "held": len(self.rows),
                 "arrived": self.n_arrived,
                 "position": self.position,

@@ -2,7 +2,6 @@
 
 const $ = (id) => document.getElementById(id);
 const SPEEDS = { "2 rows/s": [1, 500], "10 rows/s": [1, 100], "50 rows/s": [6, 120], fastest: [25, 30] }; // rows, and milliseconds between
-const CLICK_RADIUS = 9; // pixels around a row that count as a click on it
 
 const view = { models: ["bsp-joint", "mondrian-mean"], shows: "prediction", tree: 0, is_tree: false, has_cuts: true, budget: 1, place: null };
 const planes = [0, 1].map((k) => new Plane($(`plane-${k}`)));
@@ -21,8 +20,9 @@ const jobs = [];
 const wanted = { state: false, place: false };
 let isBusy = false;
 
-function ask(request, content = {}, { quietly = false } = {}) {
-  jobs.push({ request, content, quietly });
+// Requests wait for those before them. One is dropped if ``isLate`` says that these have made it pointless.
+function ask(request, content = {}, { quietly = false, isLate = () => false } = {}) {
+  jobs.push({ request, content, quietly, isLate });
   work();
 }
 
@@ -40,6 +40,10 @@ async function work() {
     if (!job && wanted.state) job = { request: "state", content: {} };
     if (!job && wanted.place) job = { request: "place", content: {} };
     if (!job) break;
+    if (job.isLate && job.isLate()) {
+      say("Too late: the rows have changed meanwhile.");
+      continue;
+    }
     if (job.request !== "place") wanted.state = false;
     wanted.place = false;
     await send(job);
@@ -77,7 +81,7 @@ async function send({ request, content, quietly }) {
 
 function accept(answer) {
   const before = state ? state.arrived : 0;
-  const isOther = !state || state.stream.name !== answer.stream.name || answer.arrived < before;
+  const isOther = !state || state.start !== answer.start;
   state = answer;
   if (answer.rows) {
     rows = answer.rows;
@@ -145,9 +149,12 @@ function show() {
 
 function describeNearest() {
   const [k] = planes[0].findNearest(rows, ...planes[0].toPixels(...view.place));
-  if (k < 0) return "No rows.";
+  return k < 0 ? "No rows." : `Nearest: ${describeRow(k).replace("R", "r")}.`;
+}
+
+function describeRow(k) {
   const { classes } = state.stream, label = rows.label[k];
-  return `Nearest: row ${rows.ids[k]}, ${classes.length ? classes[label] : `label ${formatNumber(label)}`}.`;
+  return `Row ${rows.ids[k]}, ${classes.length ? classes[label] : `label ${formatNumber(label)}`}`;
 }
 
 // Show before the next frame, once for all events until then.
@@ -227,7 +234,7 @@ async function play() {
   const run = ++runs;
   while (isPlaying && run === runs) {
     const [count, pause] = SPEEDS[$("speed").value];
-    if (!jobs.length && !isBusy) ask("learn", { rows: count }, { quietly: true });
+    if (!jobs.some((job) => job.request === "learn")) ask("learn", { rows: count }, { quietly: true });
     await new Promise((resolve) => setTimeout(resolve, pause));
   }
 }
@@ -235,7 +242,7 @@ async function play() {
 function togglePlaying() {
   const wants = !isPlaying;
   setPlaying(wants);
-  say(wants ? "Playing." : `Paused; ${formatNumber(state.held, 6)} rows held.`);
+  say(wants ? "Playing." : "Paused.");
 }
 
 function add([x, y]) {
@@ -245,19 +252,21 @@ function add([x, y]) {
     $("number").focus();
     return;
   }
-  ask("add", { x, y, label });
+  const { start } = state;
+  ask("add", { x, y, label }, { isLate: () => state.start !== start });
 }
 
 function forget(k) {
   if (k < 0) return say("There is no row to forget.");
-  say(`Forgetting row ${rows.ids[k]} …`);
-  ask("forget", { id: rows.ids[k] });
+  const id = rows.ids[k], { start } = state;
+  say(`Forgetting row ${id} …`);
+  ask("forget", { id }, { isLate: () => state.start !== start || !rows.ids.includes(id) });
 }
 
 function press(plane, event) {
-  const [k, distance] = plane.findNearest(rows, event.offsetX, event.offsetY);
+  const k = event.shiftKey ? -1 : plane.findRow(rows, event);
   const place = plane.toPlace(event.offsetX, event.offsetY);
-  if (k >= 0 && distance <= CLICK_RADIUS) forget(k);
+  if (k >= 0) forget(k);
   else if (place) {
     view.place = place;
     add(place);
@@ -266,9 +275,9 @@ function press(plane, event) {
 
 function hover(plane, event) {
   if (!state) return;
-  const [k, distance] = plane.findNearest(rows, event.offsetX, event.offsetY);
-  const hovered = distance <= CLICK_RADIUS ? k : -1;
+  const hovered = plane.findRow(rows, event);
   plane.canvas.classList.toggle("over", hovered >= 0);
+  plane.canvas.title = hovered < 0 ? "" : `${describeRow(hovered)}. Click to have it forgotten; Shift and click adds another one.`;
   planes.forEach((other) => (other.hovered = hovered));
   const place = plane.toPlace(event.offsetX, event.offsetY);
   if (place) {
@@ -320,14 +329,14 @@ function connect() {
   fill($("window"), CHOICES.windows.map((size) => [String(size), size === null ? "all rows" : `latest ${size}`]));
   const reset = () => {
     setPlaying(false);
-    ask("reset", { stream: $("stream").value, window: $("window").value === "null" ? null : Number($("window").value) });
+    ask("reset", { stream: $("stream").value });
   };
   $("play").addEventListener("click", togglePlaying);
   $("step").addEventListener("click", () => ask("learn", { rows: 1 }));
   $("undo").addEventListener("click", () => ask("undo"));
   $("reset").addEventListener("click", reset);
   $("stream").addEventListener("change", reset);
-  $("window").addEventListener("change", reset);
+  $("window").addEventListener("change", () => ask("hold", { window: JSON.parse($("window").value) }));
   $("tree").addEventListener("change", chooseTree);
   $("cuts").addEventListener("change", () => { view.has_cuts = $("cuts").checked; refresh(); });
   $("budget").addEventListener("input", () => { view.budget = Number($("budget").value) / 1000; refresh(); });

@@ -10,6 +10,7 @@ class Plane {
     this.seen = new Set();
     this.fresh = new Set();
     this.hovered = -1;
+    this.radius = 5;
     this.measure();
   }
 
@@ -65,6 +66,12 @@ class Plane {
       if (distance < least) [best, least] = [k, distance];
     }
     return [best, least];
+  }
+
+  // Return the index of the row under a pointer, or -1. Fingers are less exact.
+  findRow(rows, event) {
+    const [k, distance] = this.findNearest(rows, event.offsetX, event.offsetY);
+    return distance <= this.radius + (event.pointerType === "touch" ? 8 : 3) ? k : -1;
   }
 
   draw(rows, newest) {
@@ -128,7 +135,7 @@ class Plane {
   }
 
   drawRows(context, rows, newest) {
-    const radius = Math.max(2.4, Math.min(5, 76 / Math.sqrt(rows.ids.length + 60)));
+    const radius = (this.radius = Math.max(2.2, Math.min(5, 76 / Math.sqrt(rows.ids.length + 60))));
     // Rows lie on pale ground in some pictures, and on full colours in others.
     const isPale = getTheme() === "light" && (this.view.shows === "uncertainty" || this.stream.classes.length > 0);
     context.strokeStyle = isPale ? "rgba(20,28,36,0.75)" : "rgba(255,255,255,0.9)";
