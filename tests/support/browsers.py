@@ -26,7 +26,9 @@ ARGUMENTS = [
 @contextmanager
 def start_browser() -> Iterator[Any]:
     """Yield a headless browser; skip the test where there is none."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="browser tests need playwright: pip install playwright")
+    sync_api = pytest.importorskip(
+        "playwright.sync_api", reason="browser tests need playwright: pip install playwright"
+    )
     if CHROMIUM is None:
         pytest.skip("browser tests need Chromium from the system's packages, such as: apt-get install chromium")
     with sync_api.sync_playwright() as playwright:
