@@ -180,7 +180,8 @@ def test_bad_requests_say_what_was_expected_and_change_nothing(server, request_,
     assert server.session.describe(View(tuple(MODELS))) == before
 
 
-def test_requests_of_a_page(server):
+def test_requests_of_a_page(own_server):
+    server = own_server
     status, first = post(server, "state", {"view": VIEW})
     assert status == 200 and first["held"] == 12 and len(first["rows"]["ids"]) == 12
     status, state = post(server, "state", {"view": VIEW, "revision": first["revision"]})
