@@ -8,6 +8,7 @@ import laws
 import numpy as np
 from invariants import check
 
+from bspforest.values.budgets import answer_at
 from bspforest.values.leaf_quantiles import find_leaf_quantiles
 
 
@@ -29,7 +30,8 @@ def run(cuts: str, redraw: bool, n_classes: int) -> np.ndarray:
     points = [part for row in forest.trees.leaf_points(leaves[:5]) for part in row]
     quantiles = np.empty((len(X), 3))
     find_leaf_quantiles(forest, leaves, np.array([0.0, 0.4, 1.0]), quantiles)
-    return np.concatenate([np.ravel(part) for part in (*sums, leaves, *points, quantiles)])
+    earlier = answer_at(forest, X, 0.7)
+    return np.concatenate([np.ravel(part) for part in (*sums, leaves, *points, quantiles, *earlier)])
 
 
 if __name__ == "__main__":

@@ -41,8 +41,17 @@ def fractions(text: str) -> tuple[float, ...]:
     return values
 
 
+def port(text: str) -> int:
+    """Parse the number of a port; 0 is any that is free."""
+    value = int(text)
+    if not 0 <= value <= 65_535:
+        raise ValueError
+    return value
+
+
 # argparse shows these names in "invalid ... value".
 count.__name__ = "whole number of at least 1"
 positive.__name__ = "number above 0"
 automatic.__name__ = 'number above 0, or "auto"'
 fractions.__name__ = "list of numbers from 0 to 1"
+port.__name__ = "port from 0 to 65535"

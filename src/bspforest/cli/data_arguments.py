@@ -44,7 +44,23 @@ def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
 def add_column_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments about the columns of DATA."""
     group = parser.add_argument_group("columns")
-    group.add_argument("--target", metavar="COL", required=True, help="the column to predict")
+    add_target_arguments(group)
+    group.add_argument("--drop", type=names, metavar="COL,...", default=(), help="columns to leave out")
+    group.add_argument(
+        "--text", type=names, metavar="COL,...", default=(), help="columns whose numbers are codes, not quantities"
+    )
+    group.add_argument(
+        "--number",
+        type=names,
+        metavar="COL,...",
+        default=(),
+        help="columns of numbers, in which any other value is a mistake",
+    )
+
+
+def add_target_arguments(group: argparse._ArgumentGroup, *, required: bool = True) -> None:
+    """Add the arguments about the target, and about what is missing in any column."""
+    group.add_argument("--target", metavar="COL", required=required, help="the column to predict")
     group.add_argument(
         "--task",
         choices=["classification", "regression"],
@@ -62,17 +78,6 @@ def add_column_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="A,B,...",
         default=(),
         help="additional markers of missing values, such as -999 or unknown; saved with the model",
-    )
-    group.add_argument("--drop", type=names, metavar="COL,...", default=(), help="columns to leave out")
-    group.add_argument(
-        "--text", type=names, metavar="COL,...", default=(), help="columns whose numbers are codes, not quantities"
-    )
-    group.add_argument(
-        "--number",
-        type=names,
-        metavar="COL,...",
-        default=(),
-        help="columns of numbers, in which any other value is a mistake",
     )
 
 

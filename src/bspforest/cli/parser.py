@@ -8,10 +8,20 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from .. import __version__
-from .argument_types import count, fractions, names, positive
-from .data_arguments import COLUMNS, FORMATS, add_column_arguments, add_key_arguments, add_reading_arguments
+from .argument_types import count, fractions, names, port, positive
+from .data_arguments import (
+    COLUMNS,
+    FORMATS,
+    add_column_arguments,
+    add_key_arguments,
+    add_reading_arguments,
+    add_target_arguments,
+)
 from .forest_arguments import add_forest_arguments
 from .terminal import printable
+
+# Of `bspforest.explore.STREAMS`, which would import numpy; the command checks that they agree.
+BUILT_IN_STREAMS = ("bumps", "waves", "drift", "moons", "spirals", "checkerboard")
 
 
 class Parser(argparse.ArgumentParser):
@@ -39,7 +49,17 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"bspforest {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for add in (_add_demo, _add_evaluate, _add_learn, _add_predict, _add_forget, _add_info, _add_plot, _add_compile):
+    for add in (
+        _add_demo,
+        _add_explore,
+        _add_evaluate,
+        _add_learn,
+        _add_predict,
+        _add_forget,
+        _add_info,
+        _add_plot,
+        _add_compile,
+    ):
         command = add(commands)
         command.add_argument("--debug", action="store_true", help="show the traceback of an error")
     return parser
@@ -81,6 +101,40 @@ def _add_demo(commands) -> argparse.ArgumentParser:
         help="the picture (default: %(default)s)",
     )
     add_forest_arguments(parser, ("values", "scaling", "metric", "bandwidth", "ridge"))
+    return parser
+
+
+def _add_explore(commands) -> argparse.ArgumentParser:
+    parser = _add(
+        commands,
+        "explore",
+        "[DATA --target COL --columns A B] [--stream NAME] [options]",
+        "see forests learn a stream in the plane, on a page in the browser",
+        "Rows stream in, and two forests learn them side by side. Click to add rows, click rows to have them forgotten, and\n"
+        "travel through budgets. The page is served to this machine only, and nothing is saved; Ctrl-C stops it.\n\n"
+        + FORMATS
+        + "\nThe page shows up to 5,000 rows; those with a gap in one of the two columns are left out.",
+        "  bspforest explore\n"
+        "  bspforest explore --stream spirals --trees 100\n"
+        "  bspforest explore flights.csv --target delay --columns distance dep_time",
+    )
+    parser.add_argument("data", metavar="DATA", nargs="?", help="without it, a built-in stream")
+    parser.add_argument(
+        "--stream",
+        choices=BUILT_IN_STREAMS,
+        help="the built-in stream to begin with; the page can choose another one (default: bumps)",
+    )
+    group = parser.add_argument_group("columns")
+    group.add_argument("--columns", nargs=2, metavar=("A", "B"), help="two columns of numbers, the axes of the plane")
+    add_target_arguments(group, required=False)
+    group = parser.add_argument_group("the page")
+    group.add_argument("--port", type=port, default=0, metavar="N", help="on 127.0.0.1 (default: any that is free)")
+    group.add_argument("--no-browser", action="store_true", help="print the address, and open no browser")
+    parser.add_argument(
+        "--trees", type=count, default=40, metavar="N", help="trees in each forest (default: %(default)s)"
+    )
+    add_forest_arguments(parser, ("seed", "window"))
+    add_reading_arguments(parser)
     return parser
 
 

@@ -16,6 +16,7 @@ from bspforest import BSPForestClassifier, BSPForestRegressor
 from bspforest.engine import precompile
 from bspforest.engine.kernels.checksum import ChunkedChecksum
 from bspforest.engine.kernels.jit import INTEGER, AddressedKernel, called_by_address, entry_point
+from bspforest.values.budgets import answer_at
 
 # Kernels that only forests on a cluster call: here they are loaded only if another test has compiled all kernels in this process.
 ON_CLUSTERS = ("walk_rows", "find_changes", "change_rows")
@@ -77,6 +78,7 @@ def test_all_types_in_use_are_compiled_ahead(tmp_path):
         for given in (X, X[:1], locked, locked[:1], np.asfortranarray(X), X.astype(np.float32), X[::2]):
             forest.predict(given)
             forest.apply(given)
+        answer_at(forest._forest, X[::2], 1.0)
         assert len(forest.trees_[0].children_left) == forest.trees_[0].n_nodes
         forest.save(tmp_path / "model.bsp")
         bspforest.load(tmp_path / "model.bsp", check="fully").partial_fit(X[:1], y[:1])

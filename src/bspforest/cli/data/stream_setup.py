@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from inspect import signature
 from typing import Any
 
@@ -10,7 +11,7 @@ from ..errors import CommandError, UsageError
 from ..formatting import format_count
 from .arrow import pa, pc
 from .blocks import Source
-from .column_kinds import NUMBER, TEXT, convert
+from .column_kinds import BOOLEAN, DATE, INTEGER, NUMBER, TEXT, convert
 from .hints import check_column_exists, check_model_columns, describe_ids
 from .notation import Notation, has_comma
 from .options import DataOptions
@@ -24,10 +25,17 @@ MAX_CATEGORIES = signature(BSPForestRegressor).parameters["max_categories"].defa
 
 
 def open_new_stream(
-    how: DataOptions, target_name: str, task: str | None, classes: str | None
+    how: DataOptions, target_name: str, task: str | None, classes: str | None, only: tuple[str, ...] = ()
 ) -> tuple[Stream, list[str]]:
-    """Open a stream with kinds of columns chosen from its first rows, and return it with notes for the user."""
+    """Open a stream with kinds of columns chosen from its first rows, and return it with notes for the user.
+
+    ``only``: columns of numbers to read besides the target; all others are dropped.
+    """
     source = _open(how)
+    for name in only:
+        check_column_exists(name, source.columns, source.name)
+    if only:
+        how = replace(how, drop=tuple(name for name in source.columns if name not in (target_name, *only)))
     key = () if how.key is None else (how.key,)
     for name in (target_name, *how.drop, *how.text, *how.number, *key):
         check_column_exists(name, source.columns, source.name)
@@ -40,12 +48,15 @@ def open_new_stream(
     commas = _find_commas(
         source, {name: first[name] for name, kind in kinds.items() if kind == TEXT and name not in given}
     )
+    _check_numbers(only, kinds, commas)
     first = {name: source.notation.make_plain(v, is_text=kinds[name] == TEXT) for name, v in first.items()}
     target, reason = make_target(target_name, kinds.pop(target_name), first[target_name], task)
-    notes = [f"Task: {target.task} ({reason})", *commas.values(), *describe_ids(kinds, first)]
+    notes = [f"Task: {target.task} ({reason})"]
     schema = Schema.choose(kinds)
+    if not only:  # what these notes advise is done to columns that were not chosen by name
+        notes += [*commas.values(), *describe_ids(kinds, first)]
     for name, kind in schema.kinds.items():
-        if name not in commas:
+        if name not in commas and not only:
             notes += _describe_surprises(name, kind, first[name])
     if target.task == "classification":
         target.classes = _find_classes(how, target, first[target_name], classes)
@@ -89,6 +100,15 @@ def _find_classes(how: DataOptions, target: Target, first: pa.Array, given: str 
     if not classes:
         raise CommandError(f"the target {target.name!r} has no values")
     return classes
+
+
+def _check_numbers(names: tuple[str, ...], kinds: dict[str, str], commas: dict[str, str]) -> None:
+    """Refuse columns that are to hold numbers and do not."""
+    for name in names:
+        if kinds[name] not in (NUMBER, INTEGER):
+            held = {BOOLEAN: "booleans", DATE: "dates or times"}.get(kinds[name], kinds[name])
+            hint = " (--decimal , reads numbers such as 1,5)" if name in commas else ""
+            raise CommandError(f"column {name!r} holds {held}, expected numbers{hint}")
 
 
 def _find_commas(source: Source, texts: dict[str, pa.Array]) -> dict[str, str]:
