@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import doctest
+import importlib
 import re
 import shlex
 import sys
@@ -133,7 +134,10 @@ def test_every_public_name_is_in_the_reference():
     """The API reference lists what the packages export; those that two packages export are listed once."""
     pages = " ".join(page.read_text() for page in (ROOT / "docs/api").glob("*.md"))
     listed = set(re.findall(r"^   (\w+)$", pages, re.M))
-    for package in (bspforest, persistence, plotting, tables):
+    packages = [bspforest, persistence, plotting, tables]
+    if find_spec("distributed"):
+        packages.append(importlib.import_module("bspforest.dask"))
+    for package in packages:
         assert set(package.__all__) <= listed, set(package.__all__) - listed
     public = {name for name, value in vars(datasets).items() if name.startswith(("load_", "make_")) and callable(value)}
     assert public <= listed, public - listed

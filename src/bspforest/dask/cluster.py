@@ -32,6 +32,9 @@ BALANCING = 5.0
 # Seconds after which a call that has not returned is first looked after, and between two looks in the end.
 FIRST_LOOK, LAST_LOOK = 0.2, 2.0
 
+# What the executor of a worker that is being closed says.
+CLOSING = "cannot schedule new futures after shutdown"
+
 NO_SCHEDULER = (
     "The Dask scheduler does not answer ({error!r}). No row is lost: this process holds them, and move_to(client) continues on another "
     "cluster."
@@ -136,6 +139,8 @@ class Shards:
             raise ShardLostError from None
         if reply["status"] == "OK":
             return reply["result"]
+        if CLOSING in str(reply["exception"]):
+            raise ShardLostError
         raise reply["exception"]
 
     async def _identify(self) -> dict[str, Any]:
@@ -308,8 +313,8 @@ class Shards:
                 return workers
             if time.monotonic() > deadline:
                 raise RuntimeError(
-                    f"There was no Dask worker for {WAITING:.0f} s. No row is lost: they are held by this process, and trees are built "
-                    "afresh by the next call that finds a worker."
+                    f"No Dask worker took trees for {WAITING:.0f} s: either there is none, or they run out of memory. No row is lost: they "
+                    "are held by this process, and trees are built afresh by the next call that finds a worker."
                 )
             failed.clear()
             time.sleep(0.2)
