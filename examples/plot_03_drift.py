@@ -40,6 +40,8 @@ for name, forest in forests.items():
     label = f"{name}: holds {forest.n_samples_:,} rows, {forest.nbytes_ / 1e6:.1f} MB"
     ax.plot(np.arange(chunk, len(X), chunk), scores[name], label=label)
 ax.axvline(3000, color="gray", linestyle=":")
-ax.set(xlabel="rows learned", ylabel="accuracy of the next 100 rows", ylim=(0, 1.02))
+ax.set(
+    xlabel="rows learned", ylabel="accuracy of the next 100 rows", ylim=(0, 1.02), title="Accuracy while labels drift"
+)
 ax.legend(loc="lower right")
 plt.show()

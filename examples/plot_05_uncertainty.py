@@ -27,7 +27,7 @@ ax.plot(x, y, ".", color="gray", alpha=0.5, label="rows")
 ax.fill_between(grid[:, 0], low, high, alpha=0.3, label="5 % to 95 %")
 ax.plot(grid[:, 0], middle, label="median")
 ax.plot(grid[:, 0], np.sin(6 * grid[:, 0]), "k--", linewidth=1, label="true function")
-ax.set(xlabel="x", ylabel="y")
+ax.set(xlabel="x", ylabel="y", title="Predictions with their intervals")
 ax.legend(loc="lower left", ncols=2)
 plt.show()
 

@@ -30,5 +30,9 @@ for name, model in models.items():
     loss, brier = log_loss(is_eight, share), brier_score_loss(is_eight, share)
     print(f"{name:13}  log loss {loss:.3f}  Brier score {brier:.3f}")
     CalibrationDisplay.from_predictions(is_eight, share, n_bins=8, strategy="quantile", name=name, ax=ax)
-ax.set(xlabel="predicted probability of an eight", ylabel="share of eights")
+ax.set(
+    xlabel="predicted probability of an eight",
+    ylabel="share of eights",
+    title="Predicted probabilities and what came true",
+)
 plt.show()

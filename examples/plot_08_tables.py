@@ -47,6 +47,11 @@ figure, ax = plt.subplots(figsize=(8, 3.5), layout="constrained")
 ax.plot(at, error, ".", color="lightgray", label="all flats")
 for name, chosen in groups.items():
     ax.plot(at[chosen], error[chosen], ".", label=name)
-ax.set(xlabel="row", ylabel="absolute error of the rent", ylim=(0, None))
+ax.set(
+    xlabel="row",
+    ylabel="absolute error of the rent",
+    ylim=(0, None),
+    title="Errors in a stream in which new towns and gaps appear",
+)
 ax.legend()
 plt.show()

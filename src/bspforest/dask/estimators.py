@@ -82,7 +82,12 @@ class OnCluster(BSPForest):
     # To a single process and back
 
     def to_local(self) -> Any:
-        """Return a copy of the forest in this process, which needs memory for all trees. It continues with the same random streams."""
+        """Return a copy of the forest in this process, which needs memory for all trees. It continues with the same random streams.
+
+        Returns
+        -------
+        BSPForestRegressor or BSPForestClassifier
+        """
         local = self._local()
         state = self._read_refreshed(self._copy_local, finished=True)
         local.__dict__.update(state)
@@ -112,6 +117,11 @@ class OnCluster(BSPForest):
         local : BSPForestRegressor or BSPForestClassifier
         client : Client or None
             None: the current one.
+
+        Returns
+        -------
+        forest
+            On the cluster.
         """
         if not isinstance(local, cls._local) or isinstance(local, OnCluster):
             raise TypeError(f"{cls.__name__}.from_local takes a {cls._local.__name__}, not a {type(local).__name__}")
@@ -154,7 +164,16 @@ class OnCluster(BSPForest):
     def save(
         self, path: Any, *, extra: dict[str, Any] | None = None, overwrite: bool = True, compress: bool = False
     ) -> None:
-        """Save the fitted forest in a file that `bspforest.load` reads, as one of a single process: see `to_local`."""
+        """Save the fitted forest in a file that `bspforest.load` reads, as one of a single process: see `to_local`.
+
+        Parameters
+        ----------
+        path : path-like
+        extra : dict or None
+            Anything JSON can hold, to be kept in the header of the file.
+        overwrite : bool, default=True
+        compress : bool, default=False
+        """
         self.to_local().save(path, extra=extra, overwrite=overwrite, compress=compress)
 
     def __getstate__(self) -> dict:
@@ -185,7 +204,16 @@ class OnCluster(BSPForest):
         )
 
     def apply(self, X: Any) -> np.ndarray:
-        """Return the leaf of each row in each tree, which are read in this process: see `to_local`."""
+        """Return the leaf of each row in each tree, which are read in this process: see `to_local`.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame
+
+        Returns
+        -------
+        ndarray of shape (n, n_estimators)
+        """
         return self.to_local().apply(X)
 
     @property
@@ -237,13 +265,39 @@ class DaskBSPForestRegressor(OnCluster, BSPForestRegressor):
         self.client = client
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, keys: Any = None) -> Self:
-        """Forget everything and learn these rows: in one batch, or partition by partition."""
+        """Forget everything and learn these rows: in one batch, or partition by partition.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame, or Dask array or dataframe
+        y : array-like, or Dask array or series with as many partitions as X
+        sample_weight : array-like or None
+        keys : array-like or None
+            What rows are called, for `forget`.
+
+        Returns
+        -------
+        self
+        """
         if not is_dask_collection(X):
             return super().fit(X, y, sample_weight, keys)
         return self._become(self._make_unfitted().partial_fit(X, y, sample_weight, keys))
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, keys: Any = None) -> Self:
-        """Learn more rows; of Dask collections, partition by partition."""
+        """Learn more rows; of Dask collections, partition by partition.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame, or Dask array or dataframe
+        y : array-like, or Dask array or series with as many partitions as X
+        sample_weight : array-like or None
+        keys : array-like or None
+            What rows are called, for `forget`.
+
+        Returns
+        -------
+        self
+        """
         if not is_dask_collection(X):
             return super().partial_fit(X, y, sample_weight, keys)
         for chunk in read_chunks(self._get_client(), X, y, sample_weight, keys):
@@ -251,7 +305,17 @@ class DaskBSPForestRegressor(OnCluster, BSPForestRegressor):
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Return the label of each row; of a Dask collection lazily: see `BSPForestRegressor.predict`."""
+        """Return the label of each row; of a Dask collection lazily: see `BSPForestRegressor.predict`.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame, or Dask array or dataframe
+        return_std : bool, default=False
+
+        Returns
+        -------
+        ndarray or dask.array.Array, or a tuple of two with ``return_std``
+        """
         if not is_dask_collection(X):
             return super().predict(X, return_std)
         width = None if self.n_outputs_ == 1 else self.n_outputs_
@@ -259,7 +323,17 @@ class DaskBSPForestRegressor(OnCluster, BSPForestRegressor):
         return predict_lazily(self._get_client(), self.to_local(), X, "predict", width, float, **options)
 
     def predict_quantiles(self, X: Any, quantiles: Any = (0.05, 0.5, 0.95)) -> np.ndarray:
-        """Return quantiles of the label. With ``values="mean"``, the trees are read in this process: see `to_local`."""
+        """Return quantiles of the label. With ``values="mean"``, the trees are read in this process: see `to_local`.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame
+        quantiles : array-like of float
+
+        Returns
+        -------
+        ndarray of shape (n, len(quantiles))
+        """
         if self.values == "mean":
             return self.to_local().predict_quantiles(X, quantiles)
         return super().predict_quantiles(X, quantiles)
@@ -286,7 +360,20 @@ class DaskBSPForestClassifier(OnCluster, BSPForestClassifier):
         self.client = client
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, keys: Any = None) -> Self:
-        """Forget everything and learn these rows: in one batch, or partition by partition, once all classes are known."""
+        """Forget everything and learn these rows: in one batch, or partition by partition, once all classes are known.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame, or Dask array or dataframe
+        y : array-like, or Dask array or series with as many partitions as X
+        sample_weight : array-like or None
+        keys : array-like or None
+            What rows are called, for `forget`.
+
+        Returns
+        -------
+        self
+        """
         if not is_dask_collection(X):
             return super().fit(X, y, sample_weight, keys)
         client = self._get_client()
@@ -295,7 +382,22 @@ class DaskBSPForestClassifier(OnCluster, BSPForestClassifier):
         return self._become(self._make_unfitted().partial_fit(X, y, classes, sample_weight, keys))
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, keys: Any = None) -> Self:
-        """Learn more rows; of Dask collections, partition by partition."""
+        """Learn more rows; of Dask collections, partition by partition.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame, or Dask array or dataframe
+        y : array-like, or Dask array or series with as many partitions as X
+        classes : array-like or None
+            All labels that can occur, in the first call.
+        sample_weight : array-like or None
+        keys : array-like or None
+            What rows are called, for `forget`.
+
+        Returns
+        -------
+        self
+        """
         if not is_dask_collection(X):
             return super().partial_fit(X, y, classes, sample_weight, keys)
         for some, labels, weights, names in read_chunks(self._get_client(), X, y, sample_weight, keys):
@@ -303,13 +405,31 @@ class DaskBSPForestClassifier(OnCluster, BSPForestClassifier):
         return self
 
     def predict_proba(self, X: Any) -> Any:
-        """Return the probability of each class; of a Dask collection lazily."""
+        """Return the probability of each class; of a Dask collection lazily.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame, or Dask array or dataframe
+
+        Returns
+        -------
+        ndarray or dask.array.Array of shape (n, n_classes)
+        """
         if not is_dask_collection(X):
             return super().predict_proba(X)
         return predict_lazily(self._get_client(), self.to_local(), X, "predict_proba", self.n_classes_, float)
 
     def predict(self, X: Any) -> Any:
-        """Return the most probable class of each row; of a Dask collection lazily."""
+        """Return the most probable class of each row; of a Dask collection lazily.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame, or Dask array or dataframe
+
+        Returns
+        -------
+        ndarray or dask.array.Array of shape (n,)
+        """
         if not is_dask_collection(X):
             return super().predict(X)
         return predict_lazily(self._get_client(), self.to_local(), X, "predict", None, self.classes_.dtype)

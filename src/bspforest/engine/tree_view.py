@@ -45,6 +45,13 @@ class TreeView:
     A row ``x`` lies left of the cut of node ``v`` if ``x[cut_dims[v]] @ cut_normal[v] <= cut_offset[v]``, in the units of the
     features. Where features are scaled by their ranks (``uses_ranks``), cuts are in ranks: take ``place(X)`` instead of ``X``.
 
+    Parameters
+    ----------
+    forest : OnlineForest
+        The engine's forest. Estimators make views: ``forest.trees_[0]``.
+    m : int
+        Which tree.
+
     Attributes
     ----------
     children_left, children_right, parent : ndarray of int
@@ -137,7 +144,16 @@ class TreeView:
         return _read_only(table)
 
     def place(self, X: np.ndarray) -> np.ndarray:
-        """Return rows as cuts read them: as they are, or the ranks of their features."""
+        """Return rows as cuts read them: as they are, or the ranks of their features.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+        """
         return self._coordinates.place(np.asarray(X, float))
 
     def leaves_of(self, X: np.ndarray) -> np.ndarray:
@@ -145,6 +161,15 @@ class TreeView:
 
         For a row held this is the leaf that holds it, up to rounding, because the forest works with scaled features. For other
         rows it may differ from the leaf that predicts, which reads a row at its nearest place in the box of each node.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+
+        Returns
+        -------
+        ndarray of int, of shape (n,)
+            Nodes.
         """
         X = self.place(X)
         at = np.zeros(len(X), dtype=np.int64)
@@ -160,7 +185,21 @@ class TreeView:
 
 
 class TreeViews(Sequence):
-    """The trees of a forest, as a sequence; a view is made at each access."""
+    """The trees of a forest, as a sequence; a view is made at each access.
+
+    Parameters
+    ----------
+    owner : BSPForestRegressor or BSPForestClassifier
+
+    Examples
+    --------
+    >>> from bspforest import BSPForestRegressor
+    >>> forest = BSPForestRegressor(3, random_state=0).fit([[0.0], [1.0], [2.0]], [5, 6, 7])
+    >>> len(forest.trees_), forest.trees_[0].n_leaves
+    (3, 3)
+    >>> forest.trees_[0].value[0].item()
+    6.0
+    """
 
     def __init__(self, owner: Any) -> None:
         self._owner = owner
@@ -177,7 +216,16 @@ class TreeViews(Sequence):
             return TreeView(self._owner._forest, m % len(self))
 
     def held_leaves(self, m: int) -> np.ndarray:
-        """Return the node of tree m that holds each row held, oldest first."""
+        """Return the node of tree m that holds each row held, oldest first.
+
+        Parameters
+        ----------
+        m : int
+
+        Returns
+        -------
+        ndarray of int
+        """
         with lock_of(self._owner).reading:
             forest, nodes = self._owner._forest, self[m].node_of_leaf
             held = forest.trees.leaves_of_slots(m % len(self), np.flatnonzero(nodes >= 0))

@@ -38,12 +38,22 @@ FITTED = ("_forest", "_encoder", "_lock", "_checked", "_may_be_huge", "classes_"
 
 
 class HeldRows(NamedTuple):
-    """The rows that a forest holds, oldest first."""
+    """The rows that a forest holds, oldest first.
 
-    ids: np.ndarray  # (n,) in order of arrival, from 0: what `forget` takes
-    X: np.ndarray  # (n, d) as given; where there were gaps or categories, encoded as `encoded_feature_names_` says
-    y: np.ndarray  # (n,), or (n, k) with several outputs
-    sample_weight: np.ndarray  # (n,)
+    Parameters
+    ----------
+    ids : ndarray of shape (n,)
+        In order of arrival, from 0: what `forget` takes.
+    X : ndarray of shape (n, d)
+        As given; where there were gaps or categories, encoded as ``encoded_feature_names_`` says.
+    y : ndarray of shape (n,), or (n, k) with several outputs
+    sample_weight : ndarray of shape (n,)
+    """
+
+    ids: np.ndarray
+    X: np.ndarray
+    y: np.ndarray
+    sample_weight: np.ndarray
 
 
 class BSPForest(EncodesTables):

@@ -25,8 +25,8 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
     """A random forest for classification that learns from a stream.
 
     Each tree is cut at random places by oblique cuts, {x : a x_i + b x_j = p}, which come at a rate proportional to the
-    perimeter of the data, until the budget τ is spent. At any moment the forest is distributed as if it had been grown on
-    all the rows it holds at once, whether they came in one batch, in chunks or one by one, and whatever was forgotten.
+    perimeter of the data, until the budget τ is spent. At any moment the trees are distributed as if they had been grown on
+    all the rows they hold at once, whether they came in one batch, in chunks or one by one, and whatever was forgotten.
 
     Parameters
     ----------

@@ -22,8 +22,8 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
     """A random forest of oblique cuts for classification.
 
     Each tree is cut at random places by lines, {x : a x_i + b x_j = p}, that come at a rate proportional to the perimeter of the
-    data, until the budget τ is spent. At any moment the forest is distributed as if it had been grown on all the rows it
-    holds at once. New labels may appear at any time.
+    data, until the budget τ is spent. At any moment the trees are distributed as if they had been grown on all the rows they
+    hold at once. New labels may appear at any time.
 
     A feature is a number. Keys may come in any order. As in river's sparse dicts, **a missing key counts as 0**. A new key may
     appear at any time, and counts as 0 in the rows before: the trees are then built afresh from the rows held, which costs

@@ -45,20 +45,46 @@ BUILDING = 30.0
 class Revision(NamedTuple):
     """What a forest decided at some time, as ``revisions_`` lists it.
 
-    Errors are mean held-out squared errors: with the scaling and the weights in use before, and with those chosen.
+    Parameters
+    ----------
+    n_samples_seen : int
+        Rows learned until then.
+    scaling : {"minmax", "quantile"}
+        By range or by ranks. None and given ranges count as ``"minmax"``.
+    metric : {"accepted", "rejected", "kept"}
+        What became of other weights of features; ``"kept"`` if none were tried.
+    n_effective_features : float
+        1 over the sum of squared shares of the weights.
+    error_before, error : float
+        Mean held-out squared errors: with the scaling and the weights in use before, and with those chosen.
+    bandwidth, ridge : float
+        Those chosen.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bspforest import BSPForestRegressor
+    >>> X = np.random.default_rng(0).random((300, 5))
+    >>> BSPForestRegressor(20, random_state=0).fit(X, np.sin(6 * X[:, 0])).revisions_[-1].metric
+    'accepted'
     """
 
     n_samples_seen: int
-    scaling: str  # "minmax" or "quantile"; None and given ranges count as "minmax"
-    metric: str  # "accepted", "rejected", or "kept" if none was tried
-    n_effective_features: float  # 1 / the sum of squared shares of the weights
+    scaling: str
+    metric: str
+    n_effective_features: float
     error_before: float
     error: float
     bandwidth: float
     ridge: float
 
     def describe(self) -> str:
-        """Return a line for people."""
+        """Return a line for people.
+
+        Returns
+        -------
+        str
+        """
         scaled = {"minmax": "by range", "quantile": "by ranks"}[self.scaling]
         metric = f"metric {self.metric}"
         if self.metric == "accepted":
