@@ -12,7 +12,7 @@ from clusters import ensure_workers, resize, start_cluster
 from distributed import Client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def shared() -> Iterator[Client]:
     with start_cluster(2) as client:
         yield client
