@@ -35,9 +35,10 @@ def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--no-header", action="store_true", help="the first line is data; columns are named c1, c2, ...")
     group.add_argument(
         "--on-error",
-        choices=["stop", "skip"],
+        choices=["stop", "skip", "skip-unlabelled"],
         default="stop",
-        help="at a malformed row: stop with its line number, or skip and count it (default: stop)",
+        help="at a malformed row: stop with its line number, skip and count it, or skip it only if the target is empty "
+        "(default: stop)",
     )
 
 
@@ -109,7 +110,7 @@ def make_data_options(options: argparse.Namespace, na_values: Sequence[str] | No
         decimal=options.decimal or ".",
         na_values=tuple(options.na_values if na_values is None else na_values),
         header=not options.no_header,
-        skip=options.on_error == "skip",
+        on_error=options.on_error,
         drop=getattr(options, "drop", ()),
         text=getattr(options, "text", ()),
         number=getattr(options, "number", ()),
