@@ -212,6 +212,24 @@ def test_a_word_among_numbers_may_mark_a_gap(word, share, note, run, tmp_path):
     assert f"Column 'a': {note}\n" in out
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("d.csv --drop a b", "b (several columns are given as --drop a,b)"),
+        ("d.csv --drop=a, b c --trees 2", "b c (several columns are given as --drop a,b,c)"),
+        ("d.csv --classes u v", "v (several values are given as --classes u,v)"),
+        ("--drop a b d.csv", "d.csv (several columns are given as --drop A,B,...)"),
+        ("d.csv --trees 2 b", "b"),
+        ("d.csv --tress 2", "--tress 2"),
+        ("d.csv e.csv", "e.csv"),
+    ],
+)
+def test_arguments_left_over(arguments, message, run):
+    code, _, err = run("evaluate", "--target", "y", *arguments.split())
+    assert code == 2 and err.startswith("usage: bspforest evaluate DATA --target COL [options]\n")
+    assert err.endswith(f"bspforest evaluate: error: unrecognized arguments: {message}\n")
+
+
 # ----------------------------------------------------------------------------------------------------------------------
 # Regressions
 

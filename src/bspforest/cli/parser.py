@@ -38,6 +38,44 @@ class Parser(argparse.ArgumentParser):
                 given[k - 1 : k + 1] = [f"--na-values={given[k]}"]
         return super().parse_known_args(given, namespace)
 
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:  # type: ignore[override]
+        """Parse arguments, and explain those that are left over with the usage of their command."""
+        given = list(sys.argv[1:] if args is None else args)
+        options, left = self.parse_known_args(given, namespace)
+        if left:
+            command = self.find_command(options.command)
+            command.error(f"unrecognized arguments: {' '.join(left)}{_explain_left(command, given, left)}")
+        return options
+
+    def find_command(self, name: str) -> argparse.ArgumentParser:
+        """Return the parser of a command."""
+        (commands,) = (action for action in self._actions if isinstance(action, argparse._SubParsersAction))
+        return commands.choices[name]
+
+
+def _explain_left(command: argparse.ArgumentParser, given: list[str], left: list[str]) -> str:
+    """Return a hint if the words left over follow an option whose values are separated by commas."""
+    words = [word for word in left if not word.startswith("-")]
+    if not words:
+        return ""
+    place = given.index(words[0])
+    starts = [k for k in range(place) if given[k].startswith("--")]
+    if not starts:
+        return ""
+    option, _, value = given[starts[-1]].partition("=")
+    action = command._option_string_actions.get(option)
+    if action is None or not str(action.metavar).endswith(",..."):
+        return ""
+    values = [value] if value else []
+    for word in given[starts[-1] + 1 :]:
+        if word.startswith("-"):
+            break
+        values.append(word)
+    what = "columns" if str(action.metavar).startswith("COL") else "values"
+    # The first value belongs to the option. If others were taken for DATA, it is not known which ones were meant.
+    shown = ",".join(value.strip(",") for value in values) if set(values[1:]) <= set(words) else "A,B,..."
+    return f" (several {what} are given as {option} {shown})"
+
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of ``bspforest`` with all its commands."""
