@@ -42,10 +42,10 @@ def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_column_arguments(parser: argparse.ArgumentParser) -> None:
+def add_column_arguments(parser: argparse.ArgumentParser, *, needs_target: bool = True) -> None:
     """Add the arguments about the columns of DATA."""
     group = parser.add_argument_group("columns")
-    add_target_arguments(group)
+    add_target_arguments(group, required=needs_target)
     group.add_argument("--drop", type=names, metavar="COL,...", default=(), help="columns to leave out")
     group.add_argument(
         "--text", type=names, metavar="COL,...", default=(), help="columns whose numbers are codes, not quantities"

@@ -249,15 +249,16 @@ def _add_learn(commands) -> argparse.ArgumentParser:
     parser = _add(
         commands,
         "learn",
-        "DATA --target COL --model FILE [--resume | --append | --overwrite] [options]",
+        "DATA --model FILE [--target COL] [--resume | --append | --overwrite] [options]",
         "learn a stream into a model file",
         "The model is saved at the end, at checkpoints, and when the command is interrupted (Ctrl-C, SIGTERM).\n"
         "After any interruption, even a power cut, the same command with --resume continues at the right row:\n"
         "each row is learned exactly once, and the model is the same as without the interruption.\n"
-        "--resume also learns the rows that were added to a file since.\n\n" + FORMATS + "\n\n" + COLUMNS,
+        "--resume also learns the rows that were added to a file since. With --resume and --append, the target, the\n"
+        "key, dropped columns and markers of missing values are those of the model.\n\n" + FORMATS + "\n\n" + COLUMNS,
         "  bspforest learn flights.csv --target delay --model delay.bsp\n"
-        "  bspforest learn flights.csv --target delay --model delay.bsp --resume\n"
-        "  bspforest learn february.csv --target delay --model delay.bsp --append\n"
+        "  bspforest learn flights.csv --model delay.bsp --resume\n"
+        "  bspforest learn february.csv --model delay.bsp --append\n"
         "  tail -n +1 -f log.csv | bspforest learn - --target class --classes a,b --model live.bsp --window 100000",
     )
     parser.add_argument("data", metavar="DATA")
@@ -291,7 +292,7 @@ def _add_learn(commands) -> argparse.ArgumentParser:
     )
     _add_wait(parser)
     _add_progress(parser)
-    add_column_arguments(parser)
+    add_column_arguments(parser, needs_target=False)
     add_key_arguments(parser)
     add_forest_arguments(parser)
     add_reading_arguments(parser)
