@@ -88,7 +88,7 @@ def add_key_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--key",
         metavar="COL",
-        help="a column that names each row, or whose it is, for `bspforest forget --keys`; not learned",
+        help="a column that names each row, or whose it is, for `bspforest forget --key`; not learned",
     )
     group.add_argument(
         "--hash-keys", action="store_true", help="keep only salted hashes of keys, which do not tell what they are"

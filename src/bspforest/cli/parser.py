@@ -346,7 +346,7 @@ def _add_forget(commands) -> argparse.ArgumentParser:
     parser = _add(
         commands,
         "forget",
-        "FILE (--ids A,B-C,... | --ids-from FILE | --keys FILE) [-o OUT]",
+        "FILE (--ids A,B-C,... | --ids-from FILE | --key KEY ... | --keys FILE) [-o OUT]",
         "remove rows from a model, exactly",
         "The remaining model is distributed as if the rows had never been learned. Rows are counted from 0 in\n"
         "the order in which they were learned, without malformed rows that were skipped; or they are named by the\n"
@@ -356,6 +356,7 @@ def _add_forget(commands) -> argparse.ArgumentParser:
         "rows, which --resume needs, stay in the file.",
         "  bspforest forget delay.bsp --ids 3,17,100-199\n"
         "  bspforest forget delay.bsp --ids-from rows.txt -o smaller.bsp\n"
+        "  bspforest forget delay.bsp --key ord-00011\n"
         "  bspforest forget delay.bsp --keys customers.txt",
     )
     parser.add_argument("model", type=Path, metavar="FILE", help="the model, changed in place unless -o is given")
@@ -363,6 +364,12 @@ def _add_forget(commands) -> argparse.ArgumentParser:
     given.add_argument("--ids", metavar="A,B-C,...", help="rows, and ranges of rows (both ends included)")
     given.add_argument(
         "--ids-from", metavar="FILE", help='a file with one row or range per line; "-" is standard input'
+    )
+    given.add_argument(
+        "--key",
+        action="append",
+        metavar="KEY",
+        help="a key, all rows of which are forgotten; can be given several times",
     )
     given.add_argument("--keys", metavar="FILE", help='a file with one key per line; "-" is standard input')
     parser.add_argument(
