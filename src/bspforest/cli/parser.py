@@ -398,17 +398,22 @@ def _add_plot(commands) -> argparse.ArgumentParser:
     parser = _add(
         commands,
         "plot",
-        "FILE --dims A B -o OUT [--at NAME=VALUE ...]",
+        "FILE -o OUT [--dims A B] [--at NAME=VALUE ...]",
         "draw the predictions of a model over two of its features",
         "Draws the prediction, and beside it how certain it is. All other columns are fixed at the values given; those\n"
         "without one at their medians, or for text at the most frequent category. Outliers do not stretch the axes, and\n"
         "areas far from all rows are blank; a note says how many rows lie outside, and what is far.",
+        "  bspforest plot delay.bsp -o delay.png\n"
         "  bspforest plot delay.bsp --dims distance dep_time -o delay.png\n"
         "  bspforest plot delay.bsp --dims distance dep_time --at month=7 --at carrier=AA -o july.png",
     )
     parser.add_argument("model", type=Path, metavar="FILE", help="the model")
     parser.add_argument(
-        "--dims", nargs=2, required=True, metavar=("A", "B"), help="two features, as `bspforest info` lists them"
+        "--dims",
+        nargs=2,
+        metavar=("A", "B"),
+        help="two columns of numbers, or features as `bspforest info` lists them (default: the two most important columns of "
+        "numbers that --at does not fix)",
     )
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="OUT", help="the picture (.png, .svg, .pdf)"
