@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from typing import Any
 
 from ..formatting import format_count, format_number, format_percent
@@ -18,6 +17,7 @@ from .sections import (
     show_residuals,
     show_revisions,
 )
+from .style import read_style
 from .words import list_findings, write_verdict
 
 # Nothing is loaded and no script is run, whatever the names in the data are.
@@ -44,11 +44,6 @@ def make_page(report: Report) -> str:
     sections = [show_errors(report), *middle, show_importances(report), show_revisions(report), show_making(report)]
     body = element("body", element("main", _make_header(title, report), *sections))
     return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
-
-
-def read_style() -> str:
-    """Return the style sheet."""
-    return resources.files(__package__).joinpath("page.css").read_text(encoding="utf-8")
 
 
 def _make_header(title: str, report: Report) -> Html:
