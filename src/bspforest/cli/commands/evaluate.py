@@ -166,15 +166,28 @@ def _describe(stream: Stream, runners: list[Runner], seconds: float, options: ar
         rows.append([runner.name, *map(format_number, scores), f"{runner.seconds:.1f}"])
     own = sum(runner.seconds for runner in runners)
     lines += [*format_table(rows), "", f"Reading, importances and bookkeeping: {seconds - own:.1f} seconds"]
-    values = [value for runner in runners for _, value in runner.scores.curve if not math.isnan(value)]
-    if len(values) > len(runners):
-        low, high = min(values), max(values)
-        width = max(len(runner.name) for runner in runners)
-        lines += ["", f"{first.main} along the stream, from {format_number(low)} to {format_number(high)}"]
-        for runner in runners:
-            bars = draw_bars([value for _, value in runner.scores.curve], low, high)
-            lines.append(f"{runner.name:{width}}  {bars}")
-    return lines
+    return lines + _draw_curves(runners)
+
+
+def _draw_curves(runners: list[Runner]) -> list[str]:
+    """Return the curves of all models as lines of bars.
+
+    Trivial models would flatten those of others, so they do not set the scale where there are others to compare.
+    """
+    curves = {runner.name: [value for _, value in runner.scores.curve] for runner in runners}
+    if sum(not math.isnan(value) for curve in curves.values() for value in curve) <= len(runners):
+        return []
+    real = [runner for runner in runners if not runner.is_trivial]
+    values = [value for runner in (real if len(real) >= 2 else runners) for value in curves[runner.name]]
+    low, high = (extreme(value for value in values if not math.isnan(value)) for extreme in (min, max))
+    beyond = [name for name, curve in curves.items() if any(value < low or value > high for value in curve)]
+    note = f" (beyond this range: {', '.join(beyond)})" if beyond else ""
+    width = max(map(len, curves))
+    return [
+        "",
+        f"{runners[0].scores.main} along the stream, from {format_number(low)} to {format_number(high)}{note}",
+        *(f"{name:{width}}  {draw_bars(curve, low, high)}" for name, curve in curves.items()),
+    ]
 
 
 def _as_json(stream: Stream, runners: list[Runner], seconds: float, options: argparse.Namespace) -> dict[str, Any]:

@@ -38,12 +38,21 @@ class Runner:
         Number of rows of the running score.
     gives_probabilities : bool
         Whether the predicted probabilities are meant as such. If not, they have no log loss.
+    is_trivial : bool
+        Whether the model looks at no feature: its curve may lie beyond those of others.
     """
 
     def __init__(
-        self, name: str, model: Model, n_classes: int, window: int, *, gives_probabilities: bool = True
+        self,
+        name: str,
+        model: Model,
+        n_classes: int,
+        window: int,
+        *,
+        gives_probabilities: bool = True,
+        is_trivial: bool = False,
     ) -> None:
-        self.name, self.model = name, model
+        self.name, self.model, self.is_trivial = name, model, is_trivial
         self.scores: ClassScores | NumberScores
         self.scores = ClassScores(window, n_classes) if n_classes else NumberScores(window)
         self.seconds = 0.0
