@@ -60,8 +60,10 @@ def test_an_abrupt_change_is_marked(run, tmp_path):
     y[1500:] = np.where(X[1500:, 0] > 0.5, "b", "a")
     rows = [[*row, label] for row, label in zip(X.tolist(), y, strict=True)]
     data = write_rows(tmp_path / "change.csv", ["u", "v", "kind"], rows)
-    assert run("evaluate", data, "--target", "kind", *FEW, "--report", tmp_path / "r.html")[0] == 0
+    code, out, _ = run("evaluate", data, "--target", "kind", *FEW, "--report", tmp_path / "r.html")
     text = (tmp_path / "r.html").read_text()
+    assert code == 0 and "try --window 500, which forgets older rows." in text
+    assert re.search(r"\n\nThe error rose once\. .*: try --window 500, which forgets older rows\.\n\nReport: ", out)
     (row,) = re.findall(r"rose once\. Around row ([\d,]+) the share of wrong predictions", text)
     assert abs(int(row.replace(",", "")) - 1500) <= 64
 

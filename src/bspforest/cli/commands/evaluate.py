@@ -28,6 +28,7 @@ from ..progress import RowProgress, compile_kernels
 from ..report.collect import QUANTILES, ClassNotes, NumberNotes
 from ..report.contents import Report
 from ..report.page import make_page
+from ..report.words import describe_drifts
 from ..terminal import format_json, is_closed, print_errors, print_json, print_lines, printable
 
 
@@ -98,6 +99,8 @@ def run(options: argparse.Namespace) -> int:
         report = _make_report(stream, runners, record, importances, seconds, options, interrupted=interrupted)
         write_file(make_page(report).encode(), options.report)
         if to_table:
+            if report.drifts:
+                print_lines("", describe_drifts(report), "")
             print_lines(f"Report: {options.report}")
     if options.json:
         content = _as_json(stream, runners, seconds, options) | {"importances": importances.to_json()}
@@ -255,6 +258,7 @@ def _make_report(
         revisions=forest.revisions_ if forest.values == "joint" else [],
         settings=_list_settings(stream, forest, seconds, options),
         interrupted=interrupted,
+        window=forest.window,
     )
 
 

@@ -15,6 +15,7 @@ class Scores:
 
     columns: tuple[str, ...]
     main: str
+    is_root = False  # whether the main score is the square root of a mean, not a mean
 
     def __init__(self, window: int) -> None:
         self.window = window
@@ -24,6 +25,8 @@ class Scores:
         self._n_recent = 0.0
         self._chunks_per_point = 1  # of the curve
         self._n_chunks = 0
+        self._pieces: list[np.ndarray] = []  # rows and sum of the main score, of as many chunks each
+        self._piece = np.zeros(2)
 
     def _add(self, sums: np.ndarray) -> None:
         self._total = sums if self._total is None else self._total + sums
@@ -32,11 +35,36 @@ class Scores:
         while self._n_recent - self._recent[0][0] >= self.window:
             self._n_recent -= self._recent.popleft()[0]
         self._n_chunks += 1
+        self._piece = self._piece + sums[:2]
         if self._n_chunks % self._chunks_per_point == 0:
             self.curve.append((self.n_rows, self.recent()[self.main]))
+            self._pieces.append(self._piece)
+            self._piece = np.zeros(2)
             if len(self.curve) > MOST_POINTS:
+                # Their number is odd: the last piece waits for its second half.
+                pairs = zip(self._pieces[0:-1:2], self._pieces[1::2], strict=True)
+                self._piece = self._pieces[-1]
+                self._pieces = [first + second for first, second in pairs]
                 self.curve = self.curve[1::2]
                 self._chunks_per_point *= 2
+
+    def draw_over(self, window: int) -> list[tuple[int, float]]:
+        """Return the curve as it would be with a shorter window: rows, and the main score over the latest ones.
+
+        Exact up to the rows between two points, a thousandth of the stream or a chunk.
+        """
+        if window >= self.window:
+            return self.curve
+        points: list[tuple[int, float]] = []
+        ends = np.cumsum(self._pieces, axis=0) if self._pieces else np.empty((0, 2))
+        starts = np.vstack([np.zeros(2), ends])
+        first = 0
+        for end in ends:
+            while end[0] - starts[first + 1][0] >= window:
+                first += 1
+            n, total = end - starts[first]
+            points.append((int(end[0]), math.sqrt(total / n) if self.is_root else float(total / n)))
+        return points
 
     @property
     def n_rows(self) -> int:
@@ -117,6 +145,7 @@ class NumberScores(Scores):
 
     columns = ("RMSE", "MAE", "R²")
     main = "RMSE"
+    is_root = True
     _shift: float | None = None  # near the mean of the labels, against cancellation in the sum of squares
 
     def add(self, truth: np.ndarray, predicted: np.ndarray) -> None:

@@ -52,11 +52,15 @@ def show_errors(report: Report) -> Html:
     main = report.runners[0].scores.main
     curves = []
     for k, runner in enumerate(report.runners):
-        points = [(report.n_first + row, value) for row, value in runner.scores.curve if value == value]
+        points = [
+            (report.n_first + row, value) for row, value in runner.scores.draw_over(report.curve_rows) if value == value
+        ]
         if is_class:
             points = [(row, 100 * (1 - value)) for row, value in points]
         curves.append(Curve(runner.name, points, f"s{k % STYLES}"))
-    window = format_count(report.score_window, "row")
+    window = format_count(report.curve_rows, "row")
+    if report.curve_rows < report.score_window:
+        window += f" (fewer than the {report.score_window:,} of the scores, to show abrupt changes in a short stream)"
     suffix = " %" if is_class else ""
     label = "wrong predictions" if is_class else f"error ({main})"
     draw = partial(charts.draw_curves, curves, report.drifts, report.n_rows, label=label, suffix=suffix)
