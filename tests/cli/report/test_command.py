@@ -68,6 +68,44 @@ def test_an_abrupt_change_is_marked(run, tmp_path):
     assert abs(int(row.replace(",", "")) - 1500) <= 64
 
 
+@pytest.mark.parametrize(
+    "label",
+    [
+        lambda k, a: 1e200 if k == 77 else a,
+        lambda k, a: a * 1e155,
+        lambda k, a: 5e-324 * (k % 3 > 0),
+    ],
+)
+@pytest.mark.parametrize("values", ["joint", "mean"])
+def test_huge_and_tiny_labels_have_a_report(label, values, run, tmp_path):
+    """Fails if squares overflow, if JSON has an infinite number, or if an axis of no or infinite length cannot be divided."""
+    a = np.random.default_rng(0).random(150).tolist()
+    data = write_rows(tmp_path / "d.csv", ["a", "y"], [[x, repr(label(k, x))] for k, x in enumerate(a)])
+    code, _, err = run(
+        *(
+            "evaluate",
+            data,
+            "--target",
+            "y",
+            "--task",
+            "regression",
+            "--chunk-rows",
+            30,
+            "--trees",
+            3,
+            "--values",
+            values,
+        ),
+        *("--report", tmp_path / "r.html", "--json", tmp_path / "s.json", "--against", "no-change"),
+    )
+    assert (code, err) == (0, "")
+    found = json.loads((tmp_path / "s.json").read_text(), parse_constant=pytest.fail)
+    rmse = found["models"][0]["overall"]["RMSE"]
+    assert rmse is None or 0 <= rmse < 1e-300
+    text = (tmp_path / "r.html").read_text()
+    assert not re.search(r'="-?(nan|inf)', text) and not re.search(r'points="[^"]*(nan|inf)', text)
+
+
 def test_means_have_a_report_without_revisions(numbers, run, tmp_path):
     command = ("evaluate", numbers[0], "--target", "y", *FEW, "--values", "mean", "--report", tmp_path / "r.html")
     assert run(*command)[0] == 0

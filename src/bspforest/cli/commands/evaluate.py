@@ -178,11 +178,11 @@ def _draw_curves(runners: list[Runner]) -> list[str]:
     Trivial models would flatten those of others, so they do not set the scale where there are others to compare.
     """
     curves = {runner.name: [value for _, value in runner.scores.curve] for runner in runners}
-    if sum(not math.isnan(value) for curve in curves.values() for value in curve) <= len(runners):
+    if sum(math.isfinite(value) for curve in curves.values() for value in curve) <= len(runners):
         return []
     real = [runner for runner in runners if not runner.is_trivial]
     values = [value for runner in (real if len(real) >= 2 else runners) for value in curves[runner.name]]
-    low, high = (extreme(value for value in values if not math.isnan(value)) for extreme in (min, max))
+    low, high = (extreme(filter(math.isfinite, values), default=0.0) for extreme in (min, max))
     beyond = [name for name, curve in curves.items() if any(value < low or value > high for value in curve)]
     note = f" (beyond this range: {', '.join(beyond)})" if beyond else ""
     width = max(map(len, curves))
@@ -218,7 +218,7 @@ def _as_json(stream: Stream, runners: list[Runner], seconds: float, options: arg
                 "curve": {
                     "score": runner.scores.main,
                     "rows": [row for row, _ in runner.scores.curve],
-                    "values": [None if math.isnan(value) else value for _, value in runner.scores.curve],
+                    "values": [value if math.isfinite(value) else None for _, value in runner.scores.curve],
                 },
             }
             for runner in runners
@@ -227,7 +227,8 @@ def _as_json(stream: Stream, runners: list[Runner], seconds: float, options: arg
 
 
 def _finite(scores: dict[str, float]) -> dict[str, float | None]:
-    return {name: None if math.isnan(value) else value for name, value in scores.items()}
+    """Return scores for JSON, which knows neither NaN nor infinity."""
+    return {name: value if math.isfinite(value) else None for name, value in scores.items()}
 
 
 def _make_report(

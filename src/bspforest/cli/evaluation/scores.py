@@ -56,14 +56,15 @@ class Scores:
         if window >= self.window:
             return self.curve
         points: list[tuple[int, float]] = []
-        ends = np.cumsum(self._pieces, axis=0) if self._pieces else np.empty((0, 2))
-        starts = np.vstack([np.zeros(2), ends])
-        first = 0
-        for end in ends:
-            while end[0] - starts[first + 1][0] >= window:
-                first += 1
-            n, total = end - starts[first]
-            points.append((int(end[0]), math.sqrt(total / n) if self.is_root else float(total / n)))
+        latest: deque[np.ndarray] = deque()
+        n_rows = n_latest = 0.0
+        for piece in self._pieces:
+            latest.append(piece)
+            n_rows, n_latest = n_rows + piece[0], n_latest + piece[0]
+            while n_latest - latest[0][0] >= window:
+                n_latest -= latest.popleft()[0]
+            n, total = np.sum(latest, axis=0)  # not by differences of sums: one of them may be infinite
+            points.append((int(n_rows), math.sqrt(total / n) if self.is_root else float(total / n)))
         return points
 
     @property
@@ -152,11 +153,15 @@ class NumberScores(Scores):
         """Add a chunk of true and predicted numbers."""
         if self._shift is None:
             self._shift = float(truth.mean())
-        error, moved = predicted - truth, truth - self._shift
-        self._add(np.array([len(truth), error @ error, np.abs(error).sum(), moved.sum(), moved @ moved]))
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # squares of huge labels are infinite, and so are their scores
+            error, moved = predicted - truth, truth - self._shift
+            sums = [len(truth), (error**2).sum(), np.abs(error).sum(), moved.sum(), (moved**2).sum()]
+        self._add(np.array(sums))
 
     def _scores(self, sums: np.ndarray) -> dict[str, float]:
         n, squares, absolute, total, total_squares = map(float, sums)
-        spread = total_squares - total**2 / n
-        r2 = 1 - squares / spread if spread > 1e-12 * total_squares else math.nan
+        spread = total_squares - total * total / n  # total**2 would raise an error where this is infinite
+        r2 = 1 - squares / spread if spread > 1e-12 * total_squares and math.isfinite(squares + spread) else math.nan
         return {"RMSE": math.sqrt(squares / n), "MAE": absolute / n, "R²": r2}

@@ -27,7 +27,7 @@ class Curve(NamedTuple):
     """A line over the rows of a stream."""
 
     name: str
-    points: list[tuple[int, float]]  # without NaN
+    points: list[tuple[int, float]]  # finite
     style: str  # class in the style sheet
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -53,7 +54,9 @@ def show_errors(report: Report) -> Html:
     curves = []
     for k, runner in enumerate(report.runners):
         points = [
-            (report.n_first + row, value) for row, value in runner.scores.draw_over(report.curve_rows) if value == value
+            (report.n_first + row, value)
+            for row, value in runner.scores.draw_over(report.curve_rows)
+            if math.isfinite(value)
         ]
         if is_class:
             points = [(row, 100 * (1 - value)) for row, value in points]
