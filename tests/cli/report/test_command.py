@@ -11,6 +11,7 @@ import pytest
 from csv_files import write_rows
 
 from bspforest.cli.data.stream import Stream
+from bspforest.cli.evaluation.baselines import NoChange
 
 FEW = ("--trees", 5, "--chunk-rows", 50, "--score-window", 200)
 
@@ -161,6 +162,40 @@ def test_an_interrupted_evaluation_writes_the_report_so_far(numbers, run, tmp_pa
     assert code == 130 and "Report: " in out and "Interrupted after 400 rows" in err
     text = (tmp_path / "r.html").read_text()
     assert "Interrupted: these are the scores so far." in text and "Over 350 rows, " in text
+
+
+def test_an_interrupted_chunk_counts_for_no_model(numbers, run, tmp_path, monkeypatch):
+    """Fails if the forest has scored a chunk that its baseline has not."""
+    learn, chunks = NoChange.learn, []
+
+    def interrupt(self, X, y):
+        chunks.append(len(y))
+        if len(chunks) == 4:
+            raise KeyboardInterrupt
+        learn(self, X, y)
+
+    monkeypatch.setattr(NoChange, "learn", interrupt)
+    command = ("evaluate", numbers[0], "--target", "y", *FEW, "--against", "no-change", "--json", tmp_path / "s.json")
+    code, _, _ = run(*command, "--report", tmp_path / "r.html")
+    found = json.loads((tmp_path / "s.json").read_text())
+    assert code == 130 and found["rows_scored"] == 100
+    assert [model["curve"]["rows"] for model in found["models"]] == [[50, 100]] * 2
+    assert "Over 100 rows, " in (tmp_path / "r.html").read_text()
+
+
+def test_two_outputs_in_one_file_are_refused(numbers, run, tmp_path):
+    page = tmp_path / "r.html"
+    (tmp_path / "link.html").symlink_to(page)
+    command = ("evaluate", numbers[0], "--target", "y", *FEW, "--report", page)
+    for other in (page, tmp_path / "link.html", tmp_path / "." / "r.html"):
+        code, _, err = run(*command, "--json", other)
+        assert code == 2 and f"--json and --report name the same file, {page}: one would overwrite the other" in err
+    assert not page.exists()
+
+
+def test_the_suffix_may_be_in_capitals(numbers, run, tmp_path):
+    page = tmp_path / "R.HTML"
+    assert run("evaluate", numbers[0], "--target", "y", *FEW, "--report", page)[0] == 0 and page.exists()
 
 
 def test_a_report_is_replaced_at_once_and_not_announced_among_json(numbers, run, tmp_path):

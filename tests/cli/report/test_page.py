@@ -130,6 +130,21 @@ def test_the_verdict_and_findings_of_numbers():
     )
 
 
+def test_unknown_scores_are_not_compared():
+    report = make_number_report()
+    report.runners[1].scores = type(report.runners[1].scores)(500)  # has scored nothing
+    assert not any("best other model" in finding for finding in list_findings(report))
+
+
+def test_predictions_without_bias_are_said_to_have_none():
+    page = make_page(make_report(np.full(600, 3.0), np.full(600, 3.0)))
+    assert "On average predictions are neither too high nor too low. The outermost" in page
+    assert re.search(
+        r"On average predictions are <data[^>]*>0.5000</data> too high\.",
+        make_page(make_report(np.zeros(600), np.full(600, 0.5))),
+    )
+
+
 def test_few_rows_are_not_judged_harshly():
     rng = np.random.default_rng(0)
     probabilities = rng.dirichlet(np.ones(2), 400)

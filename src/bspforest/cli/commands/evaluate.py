@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import os
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ... import __version__
+from ...engine.interrupts import defer_interrupts
 from ..data.stream import Stream
 from ..data.stream_setup import open_new_stream
 from ..data_arguments import make_data_options
@@ -41,10 +43,15 @@ def _check_outputs(options: argparse.Namespace) -> None:
     if options.json and options.json != "-":
         check_writable(Path(options.json), "--json")
     if options.report:
-        if options.report.suffix not in (".html", ".htm"):
+        if options.report.suffix.lower() not in (".html", ".htm"):
             raise UsageError(f"--report {options.report}: expected a .html file")
         check_writable(options.report, "--report")
-    for option, path in (("--json", options.json), ("--plot", options.plot), ("--report", options.report)):
+    outputs = {"--json": options.json, "--plot": options.plot, "--report": options.report}
+    given = {option: os.path.realpath(path) for option, path in outputs.items() if path and path != "-"}
+    for (one, path), (other, same) in itertools.combinations(given.items(), 2):
+        if path == same and (not os.path.exists(path) or os.path.isfile(path)):  # a device takes both
+            raise UsageError(f"{one} and {other} name the same file, {outputs[other]}: one would overwrite the other")
+    for option, path in outputs.items():
         if path and os.path.exists(path) and os.path.exists(options.data) and os.path.samefile(path, options.data):
             raise UsageError(f"{option} {path}: this is DATA itself, which would be overwritten")
 
@@ -125,10 +132,13 @@ def _run_stream(
     try:
         while left > 0 and (chunk := stream.next(int(min(options.chunk_rows, left)))) is not None:
             assert chunk.y is not None
-            for runner in runners:
-                predicted = runner.step(chunk.table, chunk.y, first=first)
-                if record is not None and isinstance(runner.model, ForestModel) and runner is runners[0]:
-                    _note(record, chunk.y, predicted, runner.model.latest_quantiles)
+            predicted = [runner.run(chunk.table, chunk.y, first=first) for runner in runners]
+            with defer_interrupts():  # a chunk counts for all models, or for none
+                for runner, answers in zip(runners, predicted, strict=True):
+                    if answers is not None:
+                        runner.score(chunk.y, answers)
+                if record is not None and isinstance(runners[0].model, ForestModel):
+                    _note(record, chunk.y, predicted[0], runners[0].model.latest_quantiles)
             importances.update()
             first = False
             left -= len(chunk)

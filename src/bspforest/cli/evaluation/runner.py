@@ -59,15 +59,23 @@ class Runner:
         self._gives_probabilities = gives_probabilities
 
     def step(self, X: Any, y: np.ndarray, *, first: bool) -> np.ndarray | None:
-        """Predict a chunk, then learn it, and return the predictions. The first chunk is only learned."""
+        """Predict a chunk, then learn and score it, and return the predictions. The first chunk is only learned."""
+        predicted = self.run(X, y, first=first)
+        if predicted is not None:
+            self.score(y, predicted)
+        return predicted
+
+    def run(self, X: Any, y: np.ndarray, *, first: bool) -> np.ndarray | None:
+        """Predict a chunk, then learn it, and return the predictions, which are not scored yet."""
         begun = time.perf_counter()
         predicted = None if first else self.model.predict(X)
         self.model.learn(X, y)
         self.seconds += time.perf_counter() - begun
-        if predicted is None:
-            return None
+        return predicted
+
+    def score(self, y: np.ndarray, predicted: np.ndarray) -> None:
+        """Score the predictions of a chunk."""
         if isinstance(self.scores, ClassScores):
             self.scores.add(y, predicted.argmax(axis=1), predicted if self._gives_probabilities else None)
         else:
             self.scores.add(y, predicted)
-        return predicted

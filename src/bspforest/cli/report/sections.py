@@ -230,8 +230,11 @@ def show_residuals(report: Report, notes: NumberNotes) -> Html:
         [f"{format_number(low)} to {format_number(high)}", format_percent(n / total)]
         for low, high, n in zip(edges, edges[1:], counts, strict=False)
     ]
-    bias = join(["On average predictions are ", data(notes.bias, format_number(abs(notes.bias)))])
-    side = " too high." if notes.bias > 0 else " too low."
+    bias, side = join(["On average predictions are ", data(notes.bias, format_number(abs(notes.bias)))]), " too low."
+    if notes.bias == 0 or format_number(abs(notes.bias)) == format_number(0.0):
+        bias, side = join(["On average predictions are neither too high nor too low"]), "."
+    elif notes.bias > 0:
+        side = " too high."
     residuals = make_figure(
         "How far off",
         [charts.draw_residuals(rows)],

@@ -38,7 +38,7 @@ def write_verdict(report: Report) -> str:
 
 def list_findings(report: Report) -> list[str]:
     """Return sentences about the baselines, probabilities or intervals, drift and features."""
-    findings = [_compare(report)] if len(report.runners) > 1 else []
+    findings = [compared] if (compared := _compare(report)) else []
     notes = report.notes
     findings.append(_judge_probabilities(notes) if isinstance(notes, ClassNotes) else _judge_intervals(notes))
     if report.drifts:
@@ -55,9 +55,13 @@ def list_findings(report: Report) -> list[str]:
 
 
 def _compare(report: Report) -> str:
+    """Return a sentence about the best other model; empty if there is none whose score is known."""
+    score = report.runners[0].scores.main
     forest, *others = report.runners
-    score = forest.scores.main
+    others = [runner for runner in others if math.isfinite(runner.scores.overall()[score])]
     own = forest.scores.overall()[score]
+    if not others or not math.isfinite(own):
+        return ""
     if score == "accuracy":
         best = max(others, key=lambda runner: runner.scores.overall()[score])
         value = best.scores.overall()[score]
