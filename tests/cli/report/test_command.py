@@ -183,6 +183,30 @@ def test_an_interrupted_chunk_counts_for_no_model(numbers, run, tmp_path, monkey
     assert "Over 100 rows, " in (tmp_path / "r.html").read_text()
 
 
+def test_links_that_cannot_be_written_are_refused_before_reading(run, tmp_path):
+    (tmp_path / "loop.html").symlink_to(tmp_path / "loop.html")
+    (tmp_path / "lost.html").symlink_to(tmp_path / "no" / "r.html")
+    command = ("evaluate", tmp_path / "none.csv", "--target", "y", "--report")
+    for path, message in (
+        (tmp_path / "loop.html", "the link leads to itself"),
+        (tmp_path / "lost.html", f"there is no folder {tmp_path / 'no'}"),
+        (Path("/proc/r.html"), "/proc takes no files ("),
+    ):
+        if not path.parent.is_dir():
+            continue  # a system without /proc
+        code, _, err = run(*command, path)
+        assert code == 2 and err.startswith(f"bspforest: --report {path}: {message}")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_report_that_fails_late_leaves_the_scores(numbers, run, tmp_path):
+    (tmp_path / "full.html").symlink_to("/dev/full")
+    command = ("evaluate", numbers[0], "--target", "y", *FEW, "--json", tmp_path / "s.json")
+    code, _, err = run(*command, "--report", tmp_path / "full.html")
+    assert (code, err) == (1, f"bspforest: --report {tmp_path / 'full.html'}: No space left on device\n")
+    assert json.loads((tmp_path / "s.json").read_text())["rows"] == 600
+
+
 def test_two_outputs_in_one_file_are_refused(numbers, run, tmp_path):
     page = tmp_path / "r.html"
     (tmp_path / "link.html").symlink_to(page)

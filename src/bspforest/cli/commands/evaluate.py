@@ -96,6 +96,9 @@ def run(options: argparse.Namespace) -> int:
             print_lines("", *table)
         if options.progress and parameters["values"] == "joint":
             print_lines("", *(revision.describe() for revision in model.forest.revisions_))
+    if options.json:  # first: what is drawn from the scores may fail
+        content = _as_json(stream, runners, seconds, options) | {"importances": importances.to_json()}
+        _write_json(content, options.json)
     if options.plot:
         title = f"{printable(Path(stream.source.name).name)}: predict, then learn"
         curves = {runner.name: runner.scores.curve for runner in runners}
@@ -104,14 +107,11 @@ def run(options: argparse.Namespace) -> int:
             print_lines(f"Picture: {options.plot}")
     if record is not None:
         report = _make_report(stream, runners, record, importances, seconds, options, interrupted=interrupted)
-        write_file(make_page(report).encode(), options.report)
+        write_file(make_page(report).encode(), options.report, "--report")
         if to_table:
             if report.drifts:
                 print_lines("", describe_drifts(report), "")
             print_lines(f"Report: {options.report}")
-    if options.json:
-        content = _as_json(stream, runners, seconds, options) | {"importances": importances.to_json()}
-        _write_json(content, options.json)
     if interrupted:
         print_errors(f"Interrupted after {format_count(stream.n_rows, 'row')}.")
     return 130 if interrupted else 0
@@ -297,4 +297,4 @@ def _write_json(content: dict[str, Any], where: str) -> None:
     if where == "-":
         print_json(content)
     else:
-        write_file((format_json(content) + "\n").encode(), Path(where))
+        write_file((format_json(content) + "\n").encode(), Path(where), "--json")
