@@ -212,6 +212,20 @@ def test_a_word_among_numbers_may_mark_a_gap(word, share, note, run, tmp_path):
     assert f"Column 'a': {note}\n" in out
 
 
+def test_numbers_are_in_ascii(run):
+    for command in (("explore", "--port", "٨٠٨٠"), ("evaluate", "d.csv", "--target", "y", "--trees", "١٠")):
+        code, _, err = run(*command)
+        assert code == 2 and "invalid " in err
+
+
+def test_an_interrupt_while_arguments_are_parsed(run, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bspforest.cli.main.make_parser", interrupt)
+    assert run("info", "m.bsp") == (130, "", "bspforest: interrupted\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

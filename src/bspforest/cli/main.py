@@ -19,7 +19,10 @@ from .terminal import discard_output, open_closed_streams, print_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     open_closed_streams()
-    options = make_parser().parse_args(arguments)
+    try:
+        options = make_parser().parse_args(arguments)
+    except KeyboardInterrupt:
+        return _fail("interrupted", 130, False)
     try:
         return _run(options)
     finally:

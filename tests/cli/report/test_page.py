@@ -145,6 +145,17 @@ def test_predictions_without_bias_are_said_to_have_none():
     )
 
 
+def test_long_names_are_shortened_and_whole_under_the_mouse():
+    name = "a" * 10_000 + "z" * 10_000
+    page = make_page(make_number_report(target=name, source=name, features=[name, "b"], settings={}))
+    short = "a" * 29 + "…" + "z" * 30
+    assert f'<h1 title="{name}">How well {short} was predicted</h1>' in page
+    assert f'<span class="name" title="{name}">{short}</span>' in page
+    assert page.count(name) == 3 and '<span class="name">b</span>' in page
+    classes = make_page(make_class_report(classes=[name, "yes"]))
+    assert name not in classes and short in classes
+
+
 def test_few_rows_are_not_judged_harshly():
     rng = np.random.default_rng(0)
     probabilities = rng.dirichlet(np.ones(2), 400)

@@ -42,6 +42,8 @@ class Report:
     interrupted : bool
     window : int or None
         Rows that the forest holds; None if it holds all.
+    whole_features : sequence of str
+        Names of features before they were shortened, if they were.
     """
 
     source: str
@@ -59,6 +61,7 @@ class Report:
     settings: dict[str, str] = field(default_factory=dict)
     interrupted: bool = False
     window: int | None = None
+    whole_features: Sequence[str] = ()
 
     @property
     def n_first(self) -> int:

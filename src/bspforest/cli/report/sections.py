@@ -253,6 +253,7 @@ def show_importances(report: Report) -> Html | None:
     best = np.argsort(-last, kind="stable")[:MOST_FEATURES]
     rest = np.setdiff1d(np.arange(len(last)), best)
     groups = [(report.features[k], [k]) for k in best]
+    whole = {report.features[k]: report.whole_features[k] for k in best if len(report.whole_features)}
     if len(rest):
         groups.append((f"{len(rest)} others together", rest.tolist()))
     lines = [(name, [(rows, float(shares[group].sum())) for rows, shares in points]) for name, group in groups]
@@ -261,7 +262,14 @@ def show_importances(report: Report) -> Html | None:
     for name, line in lines:
         picture = charts.draw_share(line, report.n_rows, highest, name)
         share = line[-1][1]
-        cards.append(element("li", element("span", name, class_="name"), data(share, format_percent(share)), picture))
+        cards.append(
+            element(
+                "li",
+                element("span", name, class_="name", title=_find_whole(name, whole)),
+                data(share, format_percent(share)),
+                picture,
+            )
+        )
     numbers = table(
         ["rows", *(name for name, _ in lines)],
         [
@@ -276,6 +284,11 @@ def show_importances(report: Report) -> Html | None:
     details = element("details", element("summary", "The numbers"), numbers)
     figure = element("figure", element("ul", *cards, class_="shares"), element("figcaption", caption), details)
     return make_section("Which features matter, over time", figure)
+
+
+def _find_whole(name: str, whole: dict[str, str]) -> str | None:
+    """Return the whole of a name that was shortened, else None."""
+    return None if whole.get(name, name) == name else whole[name]
 
 
 def show_revisions(report: Report) -> Html:
