@@ -170,6 +170,80 @@ def test_messy_file_end_to_end(run, tmp_path):
     assert found["features"] == ["a", "b", "b=(missing)", *(f"colour={c}" for c in colours), "flag"]
 
 
+def test_rows_without_a_target_are_skipped_alone(run, tmp_path):
+    """Fails if other malformed rows are skipped as well, or if the hint does not name the option."""
+    rows = [[k % 7, k % 3] for k in range(40)] + [[5, ""], [6, 1]]
+    path = write_rows(tmp_path / "d.csv", ["a", "y"], rows)
+    command = ("evaluate", path, "--target", "y", "--trees", 2, "--chunk-rows", 10)
+    code, _, err = run(*command)
+    assert code == 1 and err.endswith(
+        "line 42: no value in the target 'y' (--on-error skip-unlabelled leaves out rows without a target, "
+        "--on-error skip every malformed row)\n"
+    )
+    code, out, err = run(*command, "--on-error", "skip-unlabelled")
+    assert code == 0 and "41 rows, 1 column" in out and "1 malformed row skipped" in out
+    assert err == "skipped: line 42: no value in the target 'y'\n"
+    for row in (["x", 1], [1], ["inf", ""]):
+        write_rows(tmp_path / "d.csv", ["a", "y"], [*rows, row])
+        code, _, err = run(*command, "--on-error", "skip-unlabelled", "--number", "a")
+        assert code == 1 and "line 44: " in err and err.endswith("(--on-error skip leaves such rows out)\n")
+
+
+@pytest.mark.parametrize(
+    ("word", "share", "note"),
+    [
+        (
+            "unknown",
+            1,
+            "numbers, so 'unknown' is a mistake (--na-values unknown if it marks a gap, --text a if the column is text)",
+        ),
+        (
+            "not known",
+            9,
+            "text, because 'not known' is not a number (--na-values 'not known' if it marks a gap, --number a if it is a mistake)",
+        ),
+        ("none, yet", 1, "numbers, so 'none, yet' is a mistake (--text a if the column is text)"),
+    ],
+)
+def test_a_word_among_numbers_may_mark_a_gap(word, share, note, run, tmp_path):
+    rows = [[word if k < share else k / 7, k / 3] for k in range(60)]
+    path = write_rows(tmp_path / "d.csv", ["a", "y"], rows)
+    _, out, _ = run("evaluate", path, "--target", "y", "--trees", 2, "--chunk-rows", 10)
+    assert f"Column 'a': {note}\n" in out
+
+
+def test_numbers_are_in_ascii(run):
+    for command in (("explore", "--port", "٨٠٨٠"), ("evaluate", "d.csv", "--target", "y", "--trees", "١٠")):
+        code, _, err = run(*command)
+        assert code == 2 and "invalid " in err
+
+
+def test_an_interrupt_while_arguments_are_parsed(run, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bspforest.cli.main.make_parser", interrupt)
+    assert run("info", "m.bsp") == (130, "", "bspforest: interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("d.csv --drop a b", "b (several columns are given as --drop a,b)"),
+        ("d.csv --drop=a, b c --trees 2", "b c (several columns are given as --drop a,b,c)"),
+        ("d.csv --classes u v", "v (several values are given as --classes u,v)"),
+        ("--drop a b d.csv", "d.csv (several columns are given as --drop A,B,...)"),
+        ("d.csv --trees 2 b", "b"),
+        ("d.csv --tress 2", "--tress 2"),
+        ("d.csv e.csv", "e.csv"),
+    ],
+)
+def test_arguments_left_over(arguments, message, run):
+    code, _, err = run("evaluate", "--target", "y", *arguments.split())
+    assert code == 2 and err.startswith("usage: bspforest evaluate DATA --target COL [options]\n")
+    assert err.endswith(f"bspforest evaluate: error: unrecognized arguments: {message}\n")
+
+
 # ----------------------------------------------------------------------------------------------------------------------
 # Regressions
 

@@ -231,7 +231,8 @@ def test_pipes_in_a_shell(data, tmp_path):
     assert learned.returncode == 0, learned.stderr
     assert learned.stdout.startswith(
         "Task: regression ('y' holds numbers)\n"
-        "Column 'a': numbers, so 'bad' is a mistake (--text a if the column is text)\n8,000 rows learned in "
+        "Column 'a': numbers, so 'bad' is a mistake (--na-values bad if it marks a gap, --text a if the column is text)\n"
+        "8,000 rows learned in "
     )
     assert ", 8 malformed rows skipped; 8,000 rows held by 3 trees\n" in learned.stdout
     assert "skipped: line 703: 'bad' in column 'a' is not a number\n" in learned.stderr

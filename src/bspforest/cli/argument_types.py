@@ -9,7 +9,7 @@ MOST = 10**18  # fits int64, like all counts in a model file
 
 def count(text: str) -> int:
     """Parse a whole number of at least 1."""
-    value = int(text.replace("_", "").replace(",", ""))
+    value = _parse_digits(text.replace("_", "").replace(",", ""))
     if not 1 <= value <= MOST:
         raise ValueError
     return value
@@ -43,10 +43,17 @@ def fractions(text: str) -> tuple[float, ...]:
 
 def port(text: str) -> int:
     """Parse the number of a port; 0 is any that is free."""
-    value = int(text)
+    value = _parse_digits(text)
     if not 0 <= value <= 65_535:
         raise ValueError
     return value
+
+
+def _parse_digits(text: str) -> int:
+    """Parse a whole number in ASCII; `int` takes the digits of any script."""
+    if not text.isascii():
+        raise ValueError
+    return int(text)
 
 
 # argparse shows these names in "invalid ... value".

@@ -35,16 +35,17 @@ def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--no-header", action="store_true", help="the first line is data; columns are named c1, c2, ...")
     group.add_argument(
         "--on-error",
-        choices=["stop", "skip"],
+        choices=["stop", "skip", "skip-unlabelled"],
         default="stop",
-        help="at a malformed row: stop with its line number, or skip and count it (default: stop)",
+        help="at a malformed row: stop with its line number, skip and count it, or skip it only if the target is empty "
+        "(default: stop)",
     )
 
 
-def add_column_arguments(parser: argparse.ArgumentParser) -> None:
+def add_column_arguments(parser: argparse.ArgumentParser, *, needs_target: bool = True) -> None:
     """Add the arguments about the columns of DATA."""
     group = parser.add_argument_group("columns")
-    add_target_arguments(group)
+    add_target_arguments(group, required=needs_target)
     group.add_argument("--drop", type=names, metavar="COL,...", default=(), help="columns to leave out")
     group.add_argument(
         "--text", type=names, metavar="COL,...", default=(), help="columns whose numbers are codes, not quantities"
@@ -87,7 +88,7 @@ def add_key_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--key",
         metavar="COL",
-        help="a column that names each row, or whose it is, for `bspforest forget --keys`; not learned",
+        help="a column that names each row, or whose it is, for `bspforest forget --key`; not learned",
     )
     group.add_argument(
         "--hash-keys", action="store_true", help="keep only salted hashes of keys, which do not tell what they are"
@@ -109,7 +110,7 @@ def make_data_options(options: argparse.Namespace, na_values: Sequence[str] | No
         decimal=options.decimal or ".",
         na_values=tuple(options.na_values if na_values is None else na_values),
         header=not options.no_header,
-        skip=options.on_error == "skip",
+        on_error=options.on_error,
         drop=getattr(options, "drop", ()),
         text=getattr(options, "text", ()),
         number=getattr(options, "number", ()),

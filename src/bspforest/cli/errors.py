@@ -18,8 +18,11 @@ class UsageError(CommandError):
 class MalformedRowError(CommandError):
     """A row cannot be used; the message says which, why, and how to continue without it."""
 
-    def __init__(self, source: str, location: str, reason: str) -> None:
-        super().__init__(f"{source}, {location}: {reason} (--on-error skip leaves such rows out)")
+    def __init__(self, source: str, location: str, reason: str, *, is_unlabelled: bool = False) -> None:
+        hint = "--on-error skip leaves such rows out"
+        if is_unlabelled:
+            hint = "--on-error skip-unlabelled leaves out rows without a target, --on-error skip every malformed row"
+        super().__init__(f"{source}, {location}: {reason} ({hint})")
 
 
 class DuplicateFeatureError(CommandError):

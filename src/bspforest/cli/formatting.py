@@ -44,6 +44,16 @@ def format_count(n: int, noun: str) -> str:
     return f"{n:,} {noun}"
 
 
+def shorten(text: str, most: int = 60) -> str:
+    """Return a text of at most so many characters, with its middle left out.
+
+    >>> shorten("abcdefghij", 7), shorten("abc", 7)
+    ('abc…hij', 'abc')
+    """
+    half = (most - 1) // 2
+    return text if len(text) <= most else f"{text[:half]}…{text[len(text) - (most - 1 - half) :]}"
+
+
 def format_table(rows: Sequence[Sequence[str]]) -> list[str]:
     r"""Return lines with aligned columns: the first to the left, all others to the right.
 

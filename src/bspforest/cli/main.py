@@ -6,8 +6,10 @@ import argparse
 import signal
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
+from types import ModuleType
 
 from .errors import CommandError
 from .parser import make_parser
@@ -17,7 +19,10 @@ from .terminal import discard_output, open_closed_streams, print_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     open_closed_streams()
-    options = make_parser().parse_args(arguments)
+    try:
+        options = make_parser().parse_args(arguments)
+    except KeyboardInterrupt:
+        return _fail("interrupted", 130, False)
     try:
         return _run(options)
     finally:
@@ -27,7 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     try:
         # Imported by name: numpy, scikit-learn and numba take a second, which `--help` need not wait for.
-        code = import_module(f".commands.{options.command}", __package__).run(options)
+        command = import_module(f".commands.{options.command}", __package__)
+        code = _run_quietly(command, options)
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # the reader of our output has gone, as with `| head`
@@ -46,6 +52,15 @@ def _run(options: argparse.Namespace) -> int:
             return _fail(str(error), 1, options.debug)
         message = f"{type(error).__name__}: {error} (this is a mistake in bspforest; --debug shows more)"
         return _fail(message, 1, options.debug)
+
+
+def _run_quietly(command: ModuleType, options: argparse.Namespace) -> int:
+    """Run a command without the warnings of the estimators about columns: it prints its own hints on them."""
+    from ..tables.suspects import ColumnWarning  # imports numpy
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColumnWarning)
+        return command.run(options)
 
 
 def _fail(message: str, code: int, debug: bool) -> int:

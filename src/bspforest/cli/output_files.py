@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import stat
+import tempfile
 from pathlib import Path
 
 from ..persistence.atomic_file import replacing, write_all
-from .errors import UsageError
+from .errors import CommandError, UsageError
 
 SPECIAL = {
     stat.S_IFDIR: "a folder",
@@ -46,15 +48,31 @@ def check_writable(path: Path, option: str, *, creates_folder: bool = False) -> 
         _check_folder(path, option)
 
 
-def write_file(data: bytes, path: Path) -> None:
+def write_file(data: bytes, path: Path, option: str) -> None:
     """Replace a file at once; a device or a named pipe, such as /dev/stderr, is written to."""
-    if describe_special(path) is not None:
-        path.write_bytes(data)
-        return
-    with replacing(path, overwrite=True) as fd:
-        write_all(fd, data, 0)
+    try:
+        if describe_special(path) is not None:
+            path.write_bytes(data)
+            return
+        with replacing(path, overwrite=True) as fd:
+            write_all(fd, data, 0)
+    except BrokenPipeError:  # the reader has gone, which is no error
+        raise
+    except OSError as error:  # its own message would name a temporary file
+        raise CommandError(f"{option} {path}: {error.strerror or error}") from None
 
 
 def _check_folder(path: Path, option: str) -> None:
-    if not path.absolute().parent.is_dir():
-        raise UsageError(f"{option} {path}: there is no folder {path.parent}")
+    """Refuse a path in a folder that does not exist or takes no files. A link is followed, as it is when it is written."""
+    target = Path(os.path.realpath(path)) if path.is_symlink() else path
+    if target.is_symlink():
+        raise UsageError(f"{option} {path}: the link leads to itself")
+    if not target.absolute().parent.is_dir():
+        raise UsageError(f"{option} {path}: there is no folder {target.parent}")
+    if describe_special(path) is not None:
+        return
+    try:
+        with tempfile.TemporaryFile(dir=target.absolute().parent):
+            pass
+    except OSError as error:
+        raise UsageError(f"{option} {path}: {target.parent} takes no files ({error.strerror})") from None

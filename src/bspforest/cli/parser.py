@@ -38,6 +38,44 @@ class Parser(argparse.ArgumentParser):
                 given[k - 1 : k + 1] = [f"--na-values={given[k]}"]
         return super().parse_known_args(given, namespace)
 
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:  # type: ignore[override]
+        """Parse arguments, and explain those that are left over with the usage of their command."""
+        given = list(sys.argv[1:] if args is None else args)
+        options, left = self.parse_known_args(given, namespace)
+        if left:
+            command = self.find_command(options.command)
+            command.error(f"unrecognized arguments: {' '.join(left)}{_explain_left(command, given, left)}")
+        return options
+
+    def find_command(self, name: str) -> argparse.ArgumentParser:
+        """Return the parser of a command."""
+        (commands,) = (action for action in self._actions if isinstance(action, argparse._SubParsersAction))
+        return commands.choices[name]
+
+
+def _explain_left(command: argparse.ArgumentParser, given: list[str], left: list[str]) -> str:
+    """Return a hint if the words left over follow an option whose values are separated by commas."""
+    words = [word for word in left if not word.startswith("-")]
+    if not words:
+        return ""
+    place = given.index(words[0])
+    starts = [k for k in range(place) if given[k].startswith("--")]
+    if not starts:
+        return ""
+    option, _, value = given[starts[-1]].partition("=")
+    action = command._option_string_actions.get(option)
+    if action is None or not str(action.metavar).endswith(",..."):
+        return ""
+    values = [value] if value else []
+    for word in given[starts[-1] + 1 :]:
+        if word.startswith("-"):
+            break
+        values.append(word)
+    what = "columns" if str(action.metavar).startswith("COL") else "values"
+    # The first value belongs to the option. If others were taken for DATA, it is not known which ones were meant.
+    shown = ",".join(value.strip(",") for value in values) if set(values[1:]) <= set(words) else "A,B,..."
+    return f" (several {what} are given as {option} {shown})"
+
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of ``bspforest`` with all its commands."""
@@ -211,15 +249,16 @@ def _add_learn(commands) -> argparse.ArgumentParser:
     parser = _add(
         commands,
         "learn",
-        "DATA --target COL --model FILE [--resume | --append | --overwrite] [options]",
+        "DATA --model FILE [--target COL] [--resume | --append | --overwrite] [options]",
         "learn a stream into a model file",
         "The model is saved at the end, at checkpoints, and when the command is interrupted (Ctrl-C, SIGTERM).\n"
         "After any interruption, even a power cut, the same command with --resume continues at the right row:\n"
         "each row is learned exactly once, and the model is the same as without the interruption.\n"
-        "--resume also learns the rows that were added to a file since.\n\n" + FORMATS + "\n\n" + COLUMNS,
+        "--resume also learns the rows that were added to a file since. With --resume and --append, the target, the\n"
+        "key, dropped columns and markers of missing values are those of the model.\n\n" + FORMATS + "\n\n" + COLUMNS,
         "  bspforest learn flights.csv --target delay --model delay.bsp\n"
-        "  bspforest learn flights.csv --target delay --model delay.bsp --resume\n"
-        "  bspforest learn february.csv --target delay --model delay.bsp --append\n"
+        "  bspforest learn flights.csv --model delay.bsp --resume\n"
+        "  bspforest learn february.csv --model delay.bsp --append\n"
         "  tail -n +1 -f log.csv | bspforest learn - --target class --classes a,b --model live.bsp --window 100000",
     )
     parser.add_argument("data", metavar="DATA")
@@ -253,7 +292,7 @@ def _add_learn(commands) -> argparse.ArgumentParser:
     )
     _add_wait(parser)
     _add_progress(parser)
-    add_column_arguments(parser)
+    add_column_arguments(parser, needs_target=False)
     add_key_arguments(parser)
     add_forest_arguments(parser)
     add_reading_arguments(parser)
@@ -307,7 +346,7 @@ def _add_forget(commands) -> argparse.ArgumentParser:
     parser = _add(
         commands,
         "forget",
-        "FILE (--ids A,B-C,... | --ids-from FILE | --keys FILE) [-o OUT]",
+        "FILE (--ids A,B-C,... | --ids-from FILE | --key KEY ... | --keys FILE) [-o OUT]",
         "remove rows from a model, exactly",
         "The remaining model is distributed as if the rows had never been learned. Rows are counted from 0 in\n"
         "the order in which they were learned, without malformed rows that were skipped; or they are named by the\n"
@@ -317,6 +356,7 @@ def _add_forget(commands) -> argparse.ArgumentParser:
         "rows, which --resume needs, stay in the file.",
         "  bspforest forget delay.bsp --ids 3,17,100-199\n"
         "  bspforest forget delay.bsp --ids-from rows.txt -o smaller.bsp\n"
+        "  bspforest forget delay.bsp --key ord-00011\n"
         "  bspforest forget delay.bsp --keys customers.txt",
     )
     parser.add_argument("model", type=Path, metavar="FILE", help="the model, changed in place unless -o is given")
@@ -324,6 +364,12 @@ def _add_forget(commands) -> argparse.ArgumentParser:
     given.add_argument("--ids", metavar="A,B-C,...", help="rows, and ranges of rows (both ends included)")
     given.add_argument(
         "--ids-from", metavar="FILE", help='a file with one row or range per line; "-" is standard input'
+    )
+    given.add_argument(
+        "--key",
+        action="append",
+        metavar="KEY",
+        help="a key, all rows of which are forgotten; can be given several times",
     )
     given.add_argument("--keys", metavar="FILE", help='a file with one key per line; "-" is standard input')
     parser.add_argument(
@@ -352,17 +398,22 @@ def _add_plot(commands) -> argparse.ArgumentParser:
     parser = _add(
         commands,
         "plot",
-        "FILE --dims A B -o OUT [--at NAME=VALUE ...]",
+        "FILE -o OUT [--dims A B] [--at NAME=VALUE ...]",
         "draw the predictions of a model over two of its features",
         "Draws the prediction, and beside it how certain it is. All other columns are fixed at the values given; those\n"
         "without one at their medians, or for text at the most frequent category. Outliers do not stretch the axes, and\n"
         "areas far from all rows are blank; a note says how many rows lie outside, and what is far.",
+        "  bspforest plot delay.bsp -o delay.png\n"
         "  bspforest plot delay.bsp --dims distance dep_time -o delay.png\n"
         "  bspforest plot delay.bsp --dims distance dep_time --at month=7 --at carrier=AA -o july.png",
     )
     parser.add_argument("model", type=Path, metavar="FILE", help="the model")
     parser.add_argument(
-        "--dims", nargs=2, required=True, metavar=("A", "B"), help="two features, as `bspforest info` lists them"
+        "--dims",
+        nargs=2,
+        metavar=("A", "B"),
+        help="two columns of numbers, or features as `bspforest info` lists them (default: the two most important columns of "
+        "numbers that --at does not fix)",
     )
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="OUT", help="the picture (.png, .svg, .pdf)"

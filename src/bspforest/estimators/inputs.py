@@ -13,6 +13,7 @@ from .._validation import read_rows
 from ..engine.memory import find_available
 from ..tables.encoder import TableEncoder
 from ..tables.reading import BOOLEAN, NUMBER, Table, is_frame, read_table
+from ..tables.suspects import warn_of_suspects
 
 # Sparse rows are read in blocks of so many bytes, as dense ones.
 BLOCK_BYTES = 2**26
@@ -92,6 +93,8 @@ def begin_encoding(estimator: Any, table: Table) -> tuple[TableEncoder | None, n
     """Return an encoder that has learned a table, and its rows; no encoder if they are numbers without gaps."""
     categorical = find_categorical(estimator.categorical_features, estimator, len(table.columns))
     encoder = TableEncoder.begin(table, get_names(estimator), categorical, estimator.max_categories)
+    if categorical is None:  # otherwise the user has named the columns of categories
+        warn_of_suspects(table, [k for k, column in enumerate(encoder.columns) if column.is_text])
     encoder, rows = encoder.learn(table)
     return (None if encoder.is_plain else encoder), rows
 

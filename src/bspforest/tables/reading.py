@@ -93,6 +93,37 @@ class Table:
         """
         return _get_text(self.columns[k], self.names[k])
 
+    def has_categories(self, k: int) -> bool:
+        """Return whether column k has a type for categories, such as pandas' category.
+
+        Parameters
+        ----------
+        k : int
+            Number of the column.
+
+        Returns
+        -------
+        bool
+        """
+        return _has_categories(self.columns[k])
+
+    def list_first(self, k: int, n: int) -> list[Any]:
+        """Return the first values of column k.
+
+        Parameters
+        ----------
+        k : int
+            Number of the column.
+        n : int
+            At most so many.
+
+        Returns
+        -------
+        list
+        """
+        column = self.columns[k]
+        return _as_objects(column.iloc[:n] if hasattr(column, "iloc") else column[:n])
+
 
 class FewRows(Table):
     """A DataFrame of pandas of a few rows, read as a whole: a column by itself costs more than its values.
@@ -119,6 +150,12 @@ class FewRows(Table):
         if all(type(value) is str for value in self._values[k]):
             return _factorize(self._values[k], self.names[k])
         return _get_text(self._frame.iloc[:, k], self.names[k])
+
+    def has_categories(self, k: int) -> bool:
+        return _has_categories(self._frame.iloc[:, k])
+
+    def list_first(self, k: int, n: int) -> list[Any]:
+        return self._values[k][:n]
 
 
 def is_frame(X: Any) -> bool:
@@ -176,7 +213,7 @@ def _find_kind(column: Any, name: str) -> str:
     if kind is not None:
         return kind
     values = _as_objects(column)
-    present = [value for value in values if not _is_missing(value)]
+    present = [value for value in values if not is_missing(value)]
     if any(isinstance(value, _DATES) for value in present):
         return DATE
     if any(isinstance(value, str) for value in present):
@@ -240,11 +277,16 @@ def _describe_arrow_type(text: str) -> str:
     return NUMBER if text.startswith(("int", "uint", "half", "float", "double", "decimal", "null")) else TEXT
 
 
+def _has_categories(column: Any) -> bool:
+    dtype = column.type if _is_arrow_column(column) else column.dtype
+    return hasattr(dtype, "categories") or str(dtype).startswith(("dictionary", "Categorical", "Enum"))
+
+
 def _is_arrow_column(column: Any) -> bool:
     return not hasattr(column, "dtype")
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     """Return whether a value stands for a missing one: None, NaN, pandas.NA, NaT."""
     if value is None:
         return True
@@ -282,7 +324,7 @@ def _get_numbers(column: Any, name: str) -> np.ndarray:
 
 
 def _as_number(value: Any, name: str, row: int) -> float:
-    if _is_missing(value):
+    if is_missing(value):
         return np.nan
     if isinstance(value, _DATES):
         raise refuse_dates(name)
@@ -324,9 +366,9 @@ def _get_arrow_text(column: Any, name: str) -> Text:
     encoded = column if hasattr(column, "indices") else column.dictionary_encode()
     codes = np.asarray(encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
     values = encoded.dictionary.to_pylist()
-    missing = np.array([_is_missing(value) for value in values] + [True])
+    missing = np.array([is_missing(value) for value in values] + [True])
     codes = np.where(missing[codes], -1, codes)
-    return _merge(codes, ["" if _is_missing(value) else name_category(value, name) for value in values])
+    return _merge(codes, ["" if is_missing(value) else name_category(value, name) for value in values])
 
 
 def _factorize(values: Sequence[Any], name: str) -> Text:
@@ -341,7 +383,7 @@ def _factorize(values: Sequence[Any], name: str) -> Text:
             raise _refuse_object(name, value) from None
         if code is None:
             code = -1
-            if not _is_missing(value):
+            if not is_missing(value):
                 code = len(distinct)
                 distinct.append(name_category(value, name))
             numbers[value] = code

@@ -46,6 +46,26 @@ def test_scores_of_numbers_match_a_loop_in_python(numbers, run, tmp_path):
     assert (tmp_path / "new" / "s.png").read_bytes()[1:4] == b"PNG"
 
 
+def test_trivial_models_do_not_flatten_the_curves_of_others(numbers, run, tmp_path):
+    """Fails if the scale reaches up to the error of predicting the label before, which is far above both forests."""
+    command = ("evaluate", numbers[0], "--target", "y", "--trees", 5, "--chunk-rows", 50, "--score-window", 100)
+
+    def read(against):
+        out = run(*command, "--against", against, "--json", tmp_path / "s.json")[1]
+        found = json.loads((tmp_path / "s.json").read_text())["models"]
+        ((low, high, note),) = re.findall(r"^RMSE along the stream, from ([\d.]+) to ([\d.]+)(.*)$", out, re.M)
+        values = {model["name"]: model["curve"]["values"] for model in found}
+        return out, (float(low), float(high)), note, values
+
+    out, scale, note, values = read("mondrian,no-change,majority")
+    shown = [value for name in ("BSP forest", "Mondrian forest") for value in values[name]]
+    assert scale == pytest.approx((min(shown), max(shown)), abs=1e-4)
+    assert note == " (beyond this range: no change, mean)"
+    assert re.search(r"^no change +█+$", out, re.M) and re.search(r"^Mondrian forest  \S*[▂▃▄▅▆]", out, re.M)
+    _, scale, note, values = read("no-change")  # only one other model: all are compared
+    assert scale[1] == pytest.approx(max(values["no change"]), abs=1e-4) and note == ""
+
+
 def test_scores_of_classes_match_a_loop_in_python(classes, run):
     """Including a class that only occurs late in the file."""
     path, X, y = classes

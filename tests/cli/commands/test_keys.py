@@ -56,11 +56,30 @@ def test_forget_by_key(learned, run, tmp_path):
     assert bspforest.load(model).held_keys()[-1] == "eve"
 
 
+def test_forget_single_keys(learned, run, tmp_path):
+    model = learned[1]
+    code, out, _ = run("forget", model, "--key", "user-3", "--key", "user-5")
+    assert (code, out) == (0, f"20 rows forgotten, 50 held: {model}\n")
+    code, _, err = run("forget", model, "--key", "user-3")
+    assert code == 1 and "user-3" in err
+    missing = tmp_path / "ord 11"
+    code, _, err = run("forget", model, "--keys", missing)
+    assert code == 2 and err == (
+        f"bspforest: there is no file {missing}: --keys names a file with one key per line; for one key: --key '{missing}'\n"
+    )
+    code, _, err = run("forget", model, "--key", " ")
+    assert code == 2 and "--key: the key is empty" in err
+    code, _, err = run("forget", model, "--key", "user-1", "--ids", "3")
+    assert code == 2 and "not allowed with argument" in err
+
+
 def test_models_without_keys(run, tmp_path):
     data, model = write_rows(tmp_path / "d.csv", NAMES, make_rows(20)), tmp_path / "m.bsp"
     assert run("learn", data, "--target", "y", "--drop", "who", "--model", model, "--trees", 2)[0] == 0
     code, _, err = run("forget", model, "--keys", write_keys(tmp_path / "k.txt", "user-3"))
     assert code == 2 and f"--keys: {model} was learned without --key, so its rows have no keys; see --ids" in err
+    code, _, err = run("forget", model, "--key", "user-3")
+    assert code == 2 and f"bspforest: --key: {model} was learned without --key" in err
     code, _, err = run("learn", data, "--target", "y", "--model", model, "--resume", "--key", "who")
     assert code == 2 and "--key who" in err and "cannot be changed" in err
     code, _, err = run("learn", data, "--target", "y", "--key", "y", "--model", tmp_path / "n.bsp")

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from csv_files import write_rows
 from hostile import same
 
 import bspforest
@@ -447,6 +448,41 @@ def test_resume_refuses_other_kinds_of_columns(model, run, tmp_path):
         code, _, err = run(*command, option, "nosuch")
         assert code == 2 and f"{model} has no column 'nosuch'. Its columns: a, b, y" in err
     assert run(*command, "--number", "a,b,y")[0] == 0
+
+
+def test_continued_models_know_their_columns(run, tmp_path):
+    """Fails if the target, the key, dropped columns or markers of missing values have to be given again."""
+    rows = [[f"k{k}", "-9" if k % 5 == 0 else k / 7, k % 3, k / 2] for k in range(60)]
+    for name, part in (("a", rows[:30]), ("b", rows[30:])):
+        write_rows(tmp_path / f"{name}.csv", ["id", "a", "extra", "y"], part)
+    models = [tmp_path / "told.bsp", tmp_path / "untold.bsp"]
+    told = ("--target", "y", "--key", "id", "--drop", "extra", "--na-values", "-9")
+    for model, options in zip(models, (told, ()), strict=True):
+        assert run("learn", tmp_path / "a.csv", "--model", model, "--trees", 2, *told)[0] == 0
+        code, out, err = run("learn", tmp_path / "b.csv", "--model", model, "--append", *options)
+        assert (code, err) == (0, "") and "30 rows learned" in out
+        with open(tmp_path / "b.csv", "a") as file:
+            file.write("k60,1,1,1\n")
+        code, out, err = run("learn", tmp_path / "b.csv", "--model", model, "--resume", *options)
+        assert (code, err) == (0, "") and "1 row learned" in out
+        write_rows(tmp_path / "b.csv", ["id", "a", "extra", "y"], rows[30:])
+    assert same(*map(bspforest.load, models))
+    code, _, err = run("learn", tmp_path / "b.csv", "--model", models[0], "--append", "--target", "a")
+    assert code == 2 and "--target a: " in err and "was learned with --target y, which cannot be changed" in err
+
+
+def test_new_models_need_a_target(numbers, run, tmp_path):
+    model = tmp_path / "m.bsp"
+    message = "bspforest: a new model needs --target COL, the column to predict"
+    assert run("learn", numbers[0], "--model", model) == (2, "", f"{message}\n")
+    assert run("learn", numbers[0], "--model", model, "--resume") == (
+        2,
+        "",
+        f"{message} ({model} does not exist yet)\n",
+    )
+    assert run("learn", numbers[0], "--model", model, "--target", "y", "--trees", 2)[0] == 0
+    assert run("learn", numbers[0], "--model", model, "--overwrite") == (2, "", f"{message}\n")
+    assert bspforest.load(model).n_samples_ == 600
 
 
 def test_resume_with_the_same_options(run, tmp_path):

@@ -21,6 +21,27 @@ def test_plot(numbers, run, tmp_path):
     assert code == 2 and "no feature 'z'" in err
 
 
+def test_dims_are_the_most_important_numbers_by_default(numbers, mixed, run, tmp_path):
+    model, picture = tmp_path / "m.bsp", tmp_path / "p.png"
+    run("learn", numbers[0], "--target", "y", "--model", model, "--trees", 3)  # y = a + 2 b
+    chosen = "The most important columns of numbers: {} (--dims A B shows others)\n"
+    code, out, _ = run("plot", model, "-o", picture)
+    assert code == 0 and out.startswith(chosen.format("a, b")) and picture.exists()
+    code, out, _ = run("plot", model, "-o", picture, "--at", "b=0.5")
+    assert code == 0 and out.startswith(chosen.format("a, c"))
+    code, _, err = run("plot", model, "-o", picture, "--at", "b=0.5", "--at", "a=1")
+    assert code == 2 and f"{model} has fewer than two columns of numbers to show (c): name two of its features" in err
+    code, out, _ = run("plot", mixed, "-o", picture, "--at", "colour=red", "--at", "size=2")
+    assert code == 0 and out.startswith(chosen.format("a, b"))  # not the boolean
+    code, out, _ = run("plot", mixed, "-o", picture, "--at", "a=1", "--at", "size=2")
+    assert code == 0 and out.startswith(chosen.format("b, new"))
+
+
+def test_dims_of_text_are_explained(mixed, run, tmp_path):
+    code, _, err = run("plot", mixed, "--dims", "a", "colour", "-o", tmp_path / "p.png")
+    assert (code, err) == (2, "bspforest: 'colour' is text; --dims takes columns of numbers: a, b, size, new\n")
+
+
 FEATURES = ["a", "b", "size", "size=(missing)", "colour=red", "colour=blue=1", "colour=blue", "new"]
 FEATURES += ["shape=round", "shape=flat"]
 

@@ -31,6 +31,38 @@ def test_scores_match_scikit_learn():
         assert found["R²"] == pytest.approx(metrics.r2_score(y[rows], guess[rows]))
 
 
+@pytest.mark.parametrize("chunk", [1, 7, 50])
+def test_a_curve_over_fewer_rows_is_that_of_a_shorter_window(chunk):
+    rng = np.random.default_rng(0)
+    truth, predicted = rng.normal(size=900), rng.normal(size=900)
+    classes = rng.integers(0, 3, (2, 900))
+    for long, short, add in (
+        (NumberScores(500), NumberScores(100), lambda s, rows: s.add(truth[rows], predicted[rows])),
+        (ClassScores(500, 3), ClassScores(100, 3), lambda s, rows: s.add(classes[0, rows], classes[1, rows], None)),
+    ):
+        assert long.draw_over(100) == []
+        for start in range(0, 900, chunk):
+            add(long, slice(start, start + chunk))
+            add(short, slice(start, start + chunk))
+        np.testing.assert_allclose(long.draw_over(100), short.curve)
+        assert long.draw_over(500) == long.curve
+
+
+def test_a_curve_over_fewer_rows_of_a_long_stream():
+    """Points are dropped on the way: each is still the mean of the latest rows, of 100 or a few more."""
+    errors = np.abs(np.random.default_rng(0).normal(size=5003))
+    scores = NumberScores(window=1000)
+    for error in errors:
+        scores.add(np.array([error]), np.array([0.0]))
+    points = scores.draw_over(100)
+    assert [row for row, _ in points] == [row for row, _ in scores.curve]
+    step = points[1][0] - points[0][0]
+    assert step == 8
+    for row, value in points[50:]:
+        n = -(-100 // step) * step
+        assert value == pytest.approx(np.sqrt(np.mean(errors[row - n : row] ** 2)))
+
+
 def test_curves_have_a_limited_number_of_points():
     scores = NumberScores(window=10)
     for k in range(5000):

@@ -11,6 +11,7 @@ import pytest
 from csv_files import write_rows
 
 from bspforest.cli.data.stream import Stream
+from bspforest.cli.evaluation.baselines import NoChange
 
 FEW = ("--trees", 5, "--chunk-rows", 50, "--score-window", 200)
 
@@ -60,10 +61,50 @@ def test_an_abrupt_change_is_marked(run, tmp_path):
     y[1500:] = np.where(X[1500:, 0] > 0.5, "b", "a")
     rows = [[*row, label] for row, label in zip(X.tolist(), y, strict=True)]
     data = write_rows(tmp_path / "change.csv", ["u", "v", "kind"], rows)
-    assert run("evaluate", data, "--target", "kind", *FEW, "--report", tmp_path / "r.html")[0] == 0
+    code, out, _ = run("evaluate", data, "--target", "kind", *FEW, "--report", tmp_path / "r.html")
     text = (tmp_path / "r.html").read_text()
+    assert code == 0 and "try --window 500, which forgets older rows." in text
+    assert re.search(r"\n\nThe error rose once\. .*: try --window 500, which forgets older rows\.\n\nReport: ", out)
     (row,) = re.findall(r"rose once\. Around row ([\d,]+) the share of wrong predictions", text)
     assert abs(int(row.replace(",", "")) - 1500) <= 64
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        lambda k, a: 1e200 if k == 77 else a,
+        lambda k, a: a * 1e155,
+        lambda k, a: 5e-324 * (k % 3 > 0),
+    ],
+)
+@pytest.mark.parametrize("values", ["joint", "mean"])
+def test_huge_and_tiny_labels_have_a_report(label, values, run, tmp_path):
+    """Fails if squares overflow, if JSON has an infinite number, or if an axis of no or infinite length cannot be divided."""
+    a = np.random.default_rng(0).random(150).tolist()
+    data = write_rows(tmp_path / "d.csv", ["a", "y"], [[x, repr(label(k, x))] for k, x in enumerate(a)])
+    code, _, err = run(
+        *(
+            "evaluate",
+            data,
+            "--target",
+            "y",
+            "--task",
+            "regression",
+            "--chunk-rows",
+            30,
+            "--trees",
+            3,
+            "--values",
+            values,
+        ),
+        *("--report", tmp_path / "r.html", "--json", tmp_path / "s.json", "--against", "no-change"),
+    )
+    assert (code, err) == (0, "")
+    found = json.loads((tmp_path / "s.json").read_text(), parse_constant=pytest.fail)
+    rmse = found["models"][0]["overall"]["RMSE"]
+    assert rmse is None or 0 <= rmse < 1e-300
+    text = (tmp_path / "r.html").read_text()
+    assert not re.search(r'="-?(nan|inf)', text) and not re.search(r'points="[^"]*(nan|inf)', text)
 
 
 def test_means_have_a_report_without_revisions(numbers, run, tmp_path):
@@ -121,6 +162,64 @@ def test_an_interrupted_evaluation_writes_the_report_so_far(numbers, run, tmp_pa
     assert code == 130 and "Report: " in out and "Interrupted after 400 rows" in err
     text = (tmp_path / "r.html").read_text()
     assert "Interrupted: these are the scores so far." in text and "Over 350 rows, " in text
+
+
+def test_an_interrupted_chunk_counts_for_no_model(numbers, run, tmp_path, monkeypatch):
+    """Fails if the forest has scored a chunk that its baseline has not."""
+    learn, chunks = NoChange.learn, []
+
+    def interrupt(self, X, y):
+        chunks.append(len(y))
+        if len(chunks) == 4:
+            raise KeyboardInterrupt
+        learn(self, X, y)
+
+    monkeypatch.setattr(NoChange, "learn", interrupt)
+    command = ("evaluate", numbers[0], "--target", "y", *FEW, "--against", "no-change", "--json", tmp_path / "s.json")
+    code, _, _ = run(*command, "--report", tmp_path / "r.html")
+    found = json.loads((tmp_path / "s.json").read_text())
+    assert code == 130 and found["rows_scored"] == 100
+    assert [model["curve"]["rows"] for model in found["models"]] == [[50, 100]] * 2
+    assert "Over 100 rows, " in (tmp_path / "r.html").read_text()
+
+
+def test_links_that_cannot_be_written_are_refused_before_reading(run, tmp_path):
+    (tmp_path / "loop.html").symlink_to(tmp_path / "loop.html")
+    (tmp_path / "lost.html").symlink_to(tmp_path / "no" / "r.html")
+    command = ("evaluate", tmp_path / "none.csv", "--target", "y", "--report")
+    for path, message in (
+        (tmp_path / "loop.html", "the link leads to itself"),
+        (tmp_path / "lost.html", f"there is no folder {tmp_path / 'no'}"),
+        (Path("/proc/r.html"), "/proc takes no files ("),
+    ):
+        if not path.parent.is_dir():
+            continue  # a system without /proc
+        code, _, err = run(*command, path)
+        assert code == 2 and err.startswith(f"bspforest: --report {path}: {message}")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_report_that_fails_late_leaves_the_scores(numbers, run, tmp_path):
+    (tmp_path / "full.html").symlink_to("/dev/full")
+    command = ("evaluate", numbers[0], "--target", "y", *FEW, "--json", tmp_path / "s.json")
+    code, _, err = run(*command, "--report", tmp_path / "full.html")
+    assert (code, err) == (1, f"bspforest: --report {tmp_path / 'full.html'}: No space left on device\n")
+    assert json.loads((tmp_path / "s.json").read_text())["rows"] == 600
+
+
+def test_two_outputs_in_one_file_are_refused(numbers, run, tmp_path):
+    page = tmp_path / "r.html"
+    (tmp_path / "link.html").symlink_to(page)
+    command = ("evaluate", numbers[0], "--target", "y", *FEW, "--report", page)
+    for other in (page, tmp_path / "link.html", tmp_path / "." / "r.html"):
+        code, _, err = run(*command, "--json", other)
+        assert code == 2 and f"--json and --report name the same file, {page}: one would overwrite the other" in err
+    assert not page.exists()
+
+
+def test_the_suffix_may_be_in_capitals(numbers, run, tmp_path):
+    page = tmp_path / "R.HTML"
+    assert run("evaluate", numbers[0], "--target", "y", *FEW, "--report", page)[0] == 0 and page.exists()
 
 
 def test_a_report_is_replaced_at_once_and_not_announced_among_json(numbers, run, tmp_path):

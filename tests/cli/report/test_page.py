@@ -11,9 +11,10 @@ import pytest
 from bspforest.cli.evaluation.runner import Runner
 from bspforest.cli.report.collect import QUANTILES, ClassNotes, NumberNotes
 from bspforest.cli.report.contents import Report
+from bspforest.cli.report.drift import Drift
 from bspforest.cli.report.page import make_page
 from bspforest.cli.report.sections import collapse_classes
-from bspforest.cli.report.words import list_findings, thin, write_verdict
+from bspforest.cli.report.words import advise_window, list_findings, thin, write_verdict
 from bspforest.values.planning import Revision
 
 HOSTILE = "</title></style><script>alert('&\"x')</script><img src=x onerror=alert(1)>\x00\u202e"
@@ -129,6 +130,32 @@ def test_the_verdict_and_findings_of_numbers():
     )
 
 
+def test_unknown_scores_are_not_compared():
+    report = make_number_report()
+    report.runners[1].scores = type(report.runners[1].scores)(500)  # has scored nothing
+    assert not any("best other model" in finding for finding in list_findings(report))
+
+
+def test_predictions_without_bias_are_said_to_have_none():
+    page = make_page(make_report(np.full(600, 3.0), np.full(600, 3.0)))
+    assert "On average predictions are neither too high nor too low. The outermost" in page
+    assert re.search(
+        r"On average predictions are <data[^>]*>0.5000</data> too high\.",
+        make_page(make_report(np.zeros(600), np.full(600, 0.5))),
+    )
+
+
+def test_long_names_are_shortened_and_whole_under_the_mouse():
+    name = "a" * 10_000 + "z" * 10_000
+    page = make_page(make_number_report(target=name, source=name, features=[name, "b"], settings={}))
+    short = "a" * 29 + "…" + "z" * 30
+    assert f'<h1 title="{name}">How well {short} was predicted</h1>' in page
+    assert f'<span class="name" title="{name}">{short}</span>' in page
+    assert page.count(name) == 3 and '<span class="name">b</span>' in page
+    classes = make_page(make_class_report(classes=[name, "yes"]))
+    assert name not in classes and short in classes
+
+
 def test_few_rows_are_not_judged_harshly():
     rng = np.random.default_rng(0)
     probabilities = rng.dirichlet(np.ones(2), 400)
@@ -145,6 +172,43 @@ def test_drift_is_counted_in_rows_of_the_stream():
     assert drift.row == report.notes.detector.drifts[0].row + 100
     page = read(make_page(report))
     assert any(f"Around row {drift.row:,}" in text for text in page.text)
+
+
+def test_a_window_is_suggested_after_drift():
+    """There is a change at row 2,000 of 3,000."""
+    assert list_findings(make_class_report())[2].endswith(
+        " rows). No window was set: try --window 500, which forgets older rows."
+    )
+    assert "try --window 500, which forgets older rows." in make_page(make_class_report())
+    for window, advice in (
+        (400, ""),
+        (900, ""),
+        (2000, "With --window 2000, rows from before the change are held for long: try --window 500."),
+    ):
+        assert advise_window(make_class_report(window=window)) == advice
+    assert "--window" not in make_page(make_number_report())
+
+
+@pytest.mark.parametrize(("rows", "expected"), [([2990], 200), ([1000, 2990], 1000), ([100], 2000), ([2500], 200)])
+def test_the_window_fits_the_rows_between_changes(rows, expected):
+    report = make_class_report()
+    report.notes.detector.drifts = [Drift(row - 100, row, 0.1, 0.3) for row in rows]
+    assert f"try --window {expected}," in advise_window(report)
+
+
+def test_the_curve_of_a_short_stream_shows_an_abrupt_change():
+    """Fails if the error is drawn over the 500 rows of the scores, with which the rise takes 500 rows."""
+    report = make_class_report()
+    assert report.curve_rows == 200  # 2,900 / 20, in whole chunks
+    page = make_page(report)
+    assert (
+        "The share of wrong predictions over the latest 200 rows (fewer than the 500 of the scores, to show abrupt changes in a "
+        "short stream), each predicted before it was learned." in page.replace("&nbsp;", " ")
+    )
+    points = dict(report.runners[0].scores.draw_over(report.curve_rows))
+    assert points[1900] > 0.85 and points[2100] < 0.7  # correct, at rows 2,000 and 2,200 of the stream
+    assert make_class_report(score_window=100).curve_rows == 100
+    assert "fewer than" not in make_page(make_class_report(score_window=100))
 
 
 @pytest.mark.parametrize("make", [make_class_report, make_number_report])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import os
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ... import __version__
+from ...engine.interrupts import defer_interrupts
 from ..data.stream import Stream
 from ..data.stream_setup import open_new_stream
 from ..data_arguments import make_data_options
@@ -28,6 +30,7 @@ from ..progress import RowProgress, compile_kernels
 from ..report.collect import QUANTILES, ClassNotes, NumberNotes
 from ..report.contents import Report
 from ..report.page import make_page
+from ..report.words import describe_drifts
 from ..terminal import format_json, is_closed, print_errors, print_json, print_lines, printable
 
 
@@ -40,10 +43,15 @@ def _check_outputs(options: argparse.Namespace) -> None:
     if options.json and options.json != "-":
         check_writable(Path(options.json), "--json")
     if options.report:
-        if options.report.suffix not in (".html", ".htm"):
+        if options.report.suffix.lower() not in (".html", ".htm"):
             raise UsageError(f"--report {options.report}: expected a .html file")
         check_writable(options.report, "--report")
-    for option, path in (("--json", options.json), ("--plot", options.plot), ("--report", options.report)):
+    outputs = {"--json": options.json, "--plot": options.plot, "--report": options.report}
+    given = {option: os.path.realpath(path) for option, path in outputs.items() if path and path != "-"}
+    for (one, path), (other, same) in itertools.combinations(given.items(), 2):
+        if path == same and (not os.path.exists(path) or os.path.isfile(path)):  # a device takes both
+            raise UsageError(f"{one} and {other} name the same file, {outputs[other]}: one would overwrite the other")
+    for option, path in outputs.items():
         if path and os.path.exists(path) and os.path.exists(options.data) and os.path.samefile(path, options.data):
             raise UsageError(f"{option} {path}: this is DATA itself, which would be overwritten")
 
@@ -88,6 +96,9 @@ def run(options: argparse.Namespace) -> int:
             print_lines("", *table)
         if options.progress and parameters["values"] == "joint":
             print_lines("", *(revision.describe() for revision in model.forest.revisions_))
+    if options.json:  # first: what is drawn from the scores may fail
+        content = _as_json(stream, runners, seconds, options) | {"importances": importances.to_json()}
+        _write_json(content, options.json)
     if options.plot:
         title = f"{printable(Path(stream.source.name).name)}: predict, then learn"
         curves = {runner.name: runner.scores.curve for runner in runners}
@@ -96,12 +107,11 @@ def run(options: argparse.Namespace) -> int:
             print_lines(f"Picture: {options.plot}")
     if record is not None:
         report = _make_report(stream, runners, record, importances, seconds, options, interrupted=interrupted)
-        write_file(make_page(report).encode(), options.report)
+        write_file(make_page(report).encode(), options.report, "--report")
         if to_table:
+            if report.drifts:
+                print_lines("", describe_drifts(report), "")
             print_lines(f"Report: {options.report}")
-    if options.json:
-        content = _as_json(stream, runners, seconds, options) | {"importances": importances.to_json()}
-        _write_json(content, options.json)
     if interrupted:
         print_errors(f"Interrupted after {format_count(stream.n_rows, 'row')}.")
     return 130 if interrupted else 0
@@ -122,10 +132,13 @@ def _run_stream(
     try:
         while left > 0 and (chunk := stream.next(int(min(options.chunk_rows, left)))) is not None:
             assert chunk.y is not None
-            for runner in runners:
-                predicted = runner.step(chunk.table, chunk.y, first=first)
-                if record is not None and isinstance(runner.model, ForestModel) and runner is runners[0]:
-                    _note(record, chunk.y, predicted, runner.model.latest_quantiles)
+            predicted = [runner.run(chunk.table, chunk.y, first=first) for runner in runners]
+            with defer_interrupts():  # a chunk counts for all models, or for none
+                for runner, answers in zip(runners, predicted, strict=True):
+                    if answers is not None:
+                        runner.score(chunk.y, answers)
+                if record is not None and isinstance(runners[0].model, ForestModel):
+                    _note(record, chunk.y, predicted[0], runners[0].model.latest_quantiles)
             importances.update()
             first = False
             left -= len(chunk)
@@ -166,15 +179,28 @@ def _describe(stream: Stream, runners: list[Runner], seconds: float, options: ar
         rows.append([runner.name, *map(format_number, scores), f"{runner.seconds:.1f}"])
     own = sum(runner.seconds for runner in runners)
     lines += [*format_table(rows), "", f"Reading, importances and bookkeeping: {seconds - own:.1f} seconds"]
-    values = [value for runner in runners for _, value in runner.scores.curve if not math.isnan(value)]
-    if len(values) > len(runners):
-        low, high = min(values), max(values)
-        width = max(len(runner.name) for runner in runners)
-        lines += ["", f"{first.main} along the stream, from {format_number(low)} to {format_number(high)}"]
-        for runner in runners:
-            bars = draw_bars([value for _, value in runner.scores.curve], low, high)
-            lines.append(f"{runner.name:{width}}  {bars}")
-    return lines
+    return lines + _draw_curves(runners)
+
+
+def _draw_curves(runners: list[Runner]) -> list[str]:
+    """Return the curves of all models as lines of bars.
+
+    Trivial models would flatten those of others, so they do not set the scale where there are others to compare.
+    """
+    curves = {runner.name: [value for _, value in runner.scores.curve] for runner in runners}
+    if sum(math.isfinite(value) for curve in curves.values() for value in curve) <= len(runners):
+        return []
+    real = [runner for runner in runners if not runner.is_trivial]
+    values = [value for runner in (real if len(real) >= 2 else runners) for value in curves[runner.name]]
+    low, high = (extreme(filter(math.isfinite, values), default=0.0) for extreme in (min, max))
+    beyond = [name for name, curve in curves.items() if any(value < low or value > high for value in curve)]
+    note = f" (beyond this range: {', '.join(beyond)})" if beyond else ""
+    width = max(map(len, curves))
+    return [
+        "",
+        f"{runners[0].scores.main} along the stream, from {format_number(low)} to {format_number(high)}{note}",
+        *(f"{name:{width}}  {draw_bars(curve, low, high)}" for name, curve in curves.items()),
+    ]
 
 
 def _as_json(stream: Stream, runners: list[Runner], seconds: float, options: argparse.Namespace) -> dict[str, Any]:
@@ -202,7 +228,7 @@ def _as_json(stream: Stream, runners: list[Runner], seconds: float, options: arg
                 "curve": {
                     "score": runner.scores.main,
                     "rows": [row for row, _ in runner.scores.curve],
-                    "values": [None if math.isnan(value) else value for _, value in runner.scores.curve],
+                    "values": [value if math.isfinite(value) else None for _, value in runner.scores.curve],
                 },
             }
             for runner in runners
@@ -211,7 +237,8 @@ def _as_json(stream: Stream, runners: list[Runner], seconds: float, options: arg
 
 
 def _finite(scores: dict[str, float]) -> dict[str, float | None]:
-    return {name: None if math.isnan(value) else value for name, value in scores.items()}
+    """Return scores for JSON, which knows neither NaN nor infinity."""
+    return {name: value if math.isfinite(value) else None for name, value in scores.items()}
 
 
 def _make_report(
@@ -242,6 +269,7 @@ def _make_report(
         revisions=forest.revisions_ if forest.values == "joint" else [],
         settings=_list_settings(stream, forest, seconds, options),
         interrupted=interrupted,
+        window=forest.window,
     )
 
 
@@ -269,4 +297,4 @@ def _write_json(content: dict[str, Any], where: str) -> None:
     if where == "-":
         print_json(content)
     else:
-        write_file((format_json(content) + "\n").encode(), Path(where))
+        write_file((format_json(content) + "\n").encode(), Path(where), "--json")

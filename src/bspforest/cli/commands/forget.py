@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -24,14 +25,18 @@ def run(options: argparse.Namespace) -> int:
     output = options.output or options.model
     if options.output:
         check_new(options.output, "--output", overwrite=options.overwrite)
-    wanted = {"ids": _read_ids(options)} if options.keys is None else {"keys": _read_keys(options.keys)}
+    by_key = options.key is not None or options.keys is not None
+    wanted = {"keys": _read_keys(options)} if by_key else {"ids": _read_ids(options)}
     check_regular(options.model)
     with lock_model(output, wait=options.wait) as lock:  # from reading to writing: no other change is lost
         before = identify(output)
         compress = is_compressed(options.model)
         forest, extra, record = load_forest(options.model, to_change=True)
-        if record is not None and record.key is None and "keys" in wanted:
-            raise UsageError(f"--keys: {options.model} was learned without --key, so its rows have no keys; see --ids")
+        if record is not None and record.key is None and by_key:
+            option = "--keys" if options.key is None else "--key"
+            raise UsageError(
+                f"{option}: {options.model} was learned without --key, so its rows have no keys; see --ids"
+            )
         n_held = forest.n_samples_
         forest.forget(**wanted)
         overwrite = options.overwrite or not options.output
@@ -49,11 +54,20 @@ def _read_ids(options: argparse.Namespace) -> np.ndarray:
     return np.concatenate(ranges)
 
 
-def _read_keys(path: str) -> list[str]:
-    """Return the keys in a file, one per line."""
-    keys = list(dict.fromkeys(line.strip() for line in _read_lines(path) if line.strip()))
+def _read_keys(options: argparse.Namespace) -> list[str]:
+    """Return the keys given by ``--key``, or in the file of ``--keys``, each once."""
+    try:
+        lines = _read_lines(options.keys) if options.key is None else options.key
+    except FileNotFoundError:
+        raise UsageError(
+            f"there is no file {options.keys}: --keys names a file with one key per line; for one key: --key "
+            f"{shlex.quote(options.keys)}"
+        ) from None
+    keys = list(dict.fromkeys(line.strip() for line in lines if line.strip()))
     if not keys:
-        raise UsageError(f"--keys {path}: no keys are given")
+        raise UsageError(
+            f"--keys {options.keys}: no keys are given" if options.key is None else "--key: the key is empty"
+        )
     return keys
 
 

@@ -183,6 +183,9 @@ def _check_model_path(options: argparse.Namespace, exists: bool) -> None:
         )
     if not exists and options.append:
         raise UsageError(f"--append: there is no model {path} to add to")
+    if options.target is None and (options.overwrite or not exists):
+        why = f" ({path} does not exist yet)" if options.resume else ""
+        raise UsageError(f"a new model needs --target COL, the column to predict{why}")
 
 
 def _begin(options: argparse.Namespace) -> Learner:

@@ -30,8 +30,11 @@ def run(options: argparse.Namespace) -> int:
     forest, record = load_model(options.model)
     encoder = forest._get_encoder()
     names = encoder.names
-    dims = _find_dims(options.dims, names, options.model)
     columns = _place_columns(encoder)
+    chosen = options.dims or _choose_dims(forest, columns, options.at, options.model)
+    dims = _find_dims(chosen, names, columns, options.model)
+    if not options.dims:
+        print_lines(f"The most important columns of numbers: {', '.join(chosen)} (--dims A B shows others)")
     given = _parse_values(options.at, columns, dims, options.model)
     X = forest.held_rows().X
     values = _fix_columns(columns, given, X, dims) if len(X) else {}
@@ -54,13 +57,36 @@ def _plain(text: str) -> str:
     return printable(text).replace("$", r"\$")
 
 
-def _find_dims(given: list[str], names: list[str], path: Path) -> tuple[int, int]:
+def _find_dims(given: list[str], names: list[str], columns: list[_Placed], path: Path) -> tuple[int, int]:
     for name in given:
         if name not in names:
+            texts = [placed.column.name for placed in columns if placed.column.is_text]
+            if name in texts:
+                numbers = ", ".join(placed.column.name for placed in columns if not placed.column.is_text)
+                raise UsageError(f"{name!r} is text; --dims takes columns of numbers: {numbers or 'there are none'}")
             raise UsageError(f"{path} has no feature {name!r}. Its features: {', '.join(names)}")
     if given[0] == given[1]:
         raise UsageError("--dims must name two different features")
     return names.index(given[0]), names.index(given[1])
+
+
+def _choose_dims(forest: Any, columns: list[_Placed], at: list[str], path: Path) -> list[str]:
+    """Return the two most important columns of numbers that are not fixed, in the order of the columns.
+
+    Booleans have a turn only where numbers are lacking: a surface over two values is a poor picture.
+    """
+    fixed = {_parse_entry(entry, columns, path)[0] for entry in at}
+    free = [k for k, placed in enumerate(columns) if not placed.column.is_text and k not in fixed]
+    if len(free) < 2:
+        known = ", ".join(columns[k].column.name for k in free) or "none"
+        raise UsageError(
+            f"{path} has fewer than two columns of numbers to show ({known}): name two of its features with --dims A B, as "
+            "`bspforest info` lists them"
+        )
+    # Unknown for isotropic cuts of very many features: then the first columns are shown.
+    shares = np.nan_to_num(forest.feature_importances_) if forest.n_samples_ else np.zeros(len(columns))
+    best = sorted(free, key=lambda k: (columns[k].column.kind == "boolean", -shares[k]))[:2]
+    return [columns[k].column.name for k in sorted(best)]
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ class RejectedRow(NamedTuple):
 
     location: Location
     reason: str
+    is_unlabelled: bool = False  # its only fault is that the target is empty
 
 
 @dataclass
@@ -51,9 +52,9 @@ class Block:
     locate: Callable[[int], Location]
     notices: list[str] = field(default_factory=list)
 
-    def reject(self, i: int, reason: str) -> None:
+    def reject(self, i: int, reason: str, *, is_unlabelled: bool = False) -> None:
         """Report the i-th row as rejected. `keep` removes it."""
-        self.rejected.append(RejectedRow(self.locate(i), reason))
+        self.rejected.append(RejectedRow(self.locate(i), reason, is_unlabelled))
 
     def keep(self, good: np.ndarray) -> Block:
         """Return the block with the rows where ``good`` is True."""

@@ -6,6 +6,7 @@ their row is reported, or skipped.
 
 from __future__ import annotations
 
+from ...tables.suspects import DATES, NEARLY_ALL
 from ..errors import CommandError
 from .arrow import pa, pc
 from .notation import PLAIN, Notation
@@ -17,18 +18,12 @@ TYPES = {NUMBER: pa.float64(), INTEGER: pa.int64(), BOOLEAN: pa.bool_(), TEXT: p
 TRUE, FALSE = ["true", "True", "TRUE", "1"], ["false", "False", "FALSE", "0"]
 
 _INTEGER = r"^[+-]?\d{1,18}$"
-_DATE = (
-    r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?$"
-    r"|^\d{1,2}/\d{1,2}/\d{2,4}\b|^\d{2}:\d{2}(:\d{2})?$"
-)
-
-
-# If more than this fraction of a text column are numbers, it is taken for a column of numbers with mistakes.
-NEARLY_ALL = 0.95
 
 
 def kind_of_text(values: pa.Array, notation: Notation = PLAIN) -> str:
     """Return the narrowest kind that fits all values of a text file's column; number if there are none.
+
+    A column that is nearly all numbers is taken for a column of numbers with mistakes.
 
     >>> kind_of_text(pa.array(["1", "", "2.5"])), kind_of_text(pa.array(["1", "2"])), kind_of_text(pa.array(["1", "b"]))
     ('number', 'integer', 'text')
@@ -37,7 +32,7 @@ def kind_of_text(values: pa.Array, notation: Notation = PLAIN) -> str:
     """
     values = pc.utf8_trim_whitespace(values)
     values = values.filter(pc.invert(notation.is_missing(values)))
-    for kind, pattern in ((INTEGER, _INTEGER), (NUMBER, notation.number), (DATE, _DATE)):
+    for kind, pattern in ((INTEGER, _INTEGER), (NUMBER, notation.number), (DATE, DATES)):
         if pc.all(pc.match_substring_regex(values, pattern), min_count=0).as_py():
             return NUMBER if not len(values) else kind
     if pc.all(pc.is_in(values, value_set=pa.array(TRUE + FALSE))).as_py():

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from ...tables.suspects import NUMBERS
 from .arrow import pa, pc
 
 # Missing numbers in text files: the markers that pandas and pyarrow know, and "?" as in the UCI archive.
 MISSING = ["", "?", "NA", "N/A", "n/a", "#N/A", "#NA", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL", "null", "None"]
 
-_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?(inf|Inf|INF|infinity|Infinity)$"
 _COMMA_NUMBER = r"^[+-]?\d*,\d+([eE][+-]?\d+)?$"
 
 
@@ -37,11 +37,11 @@ class Notation:
     @property
     def number(self) -> str:
         """Return the pattern of numbers."""
-        return _NUMBER.replace(r"\.", self.decimal) if self.decimal != "." else _NUMBER
+        return NUMBERS.replace(r"\.", self.decimal) if self.decimal != "." else NUMBERS
 
     @cached_property
     def _na_numbers(self) -> list[float]:
-        numbers = pc.match_substring_regex(pa.array(self.na_values, pa.string()), _NUMBER)
+        numbers = pc.match_substring_regex(pa.array(self.na_values, pa.string()), NUMBERS)
         return [float(text) for text, fits in zip(self.na_values, numbers.to_pylist(), strict=True) if fits]
 
     def to_point(self, numbers: pa.Array) -> pa.Array:
@@ -78,7 +78,7 @@ class Notation:
         """Return what may help if a value is not a number."""
         if self.decimal == "." and has_comma(pa.array([value])):
             return "; --decimal , reads numbers with a decimal comma"
-        if self.decimal == "," and pc.match_substring_regex(pa.array([value.strip()]), _NUMBER)[0].as_py():
+        if self.decimal == "," and pc.match_substring_regex(pa.array([value.strip()]), NUMBERS)[0].as_py():
             return " with --decimal ,"
         return ""
 
@@ -95,5 +95,5 @@ def has_comma(values: pa.Array) -> bool:
     text = pc.utf8_trim_whitespace(pc.cast(values, pa.string()))
     text = text.filter(pc.invert(PLAIN.is_missing(text)))
     commas = pc.match_substring_regex(text, _COMMA_NUMBER)
-    numbers = pc.match_substring_regex(text, _NUMBER)
+    numbers = pc.match_substring_regex(text, NUMBERS)
     return bool(pc.any(commas, min_count=0).as_py() and pc.all(pc.or_(commas, numbers), min_count=0).as_py())

@@ -22,8 +22,8 @@ class DataOptions:
         The decimal point of numbers in text.
     na_values : tuple of str
         Additional markers of missing values.
-    skip : bool
-        Whether to skip malformed rows instead of stopping at the first.
+    on_error : str
+        What to do at malformed rows: ``"stop"``, ``"skip"`` or ``"skip-unlabelled"``.
     drop, text, number : tuple of str
         Columns to leave out, to read as text, and to read as numbers.
     key : str or None
@@ -35,7 +35,7 @@ class DataOptions:
     header: bool = True
     decimal: str = "."
     na_values: tuple[str, ...] = ()
-    skip: bool = False
+    on_error: str = "stop"
     drop: tuple[str, ...] = ()
     text: tuple[str, ...] = ()
     number: tuple[str, ...] = ()

@@ -50,8 +50,9 @@ class Stream:
     schema : Schema
     target : Target or None
         None: rows have no labels.
-    skip : bool
-        Whether to report and skip rows that cannot be used, instead of raising `MalformedRowError` at the first.
+    on_error : str
+        At rows that cannot be used: ``"stop"`` raises `MalformedRowError` at the first, ``"skip"`` reports and skips them, and
+        ``"skip-unlabelled"`` skips those without a label and stops at others.
     keep : tuple of str
         Columns to copy to the output.
 
@@ -72,7 +73,13 @@ class Stream:
     """
 
     def __init__(
-        self, source: Source, schema: Schema, target: Target | None, *, skip: bool = False, keep: tuple[str, ...] = ()
+        self,
+        source: Source,
+        schema: Schema,
+        target: Target | None,
+        *,
+        on_error: str = "stop",
+        keep: tuple[str, ...] = (),
     ) -> None:
         self.source = source
         self.schema = schema
@@ -85,7 +92,7 @@ class Stream:
         self._n_notices = 0
         self.n_new_classes = 0
         self._new_classes: dict[int, str] = {}  # by code: where each was found
-        self._skip = skip
+        self._on_error = on_error
         self._keep = keep
         self._blocks = self._encode_blocks()
         self._waiting: list[Chunk] = []
@@ -143,7 +150,8 @@ class Stream:
                 self._new_classes[code] = f"new class {value!r} in {block.locate(int(np.argmax(y == code)))}"
             if bad_labels is not None:
                 for i in map(int, np.flatnonzero(bad_labels)):
-                    block.reject(i, self.target.explain(values[i].as_py()))
+                    value = values[i].as_py()
+                    block.reject(i, self.target.explain(value), is_unlabelled=self.target.is_empty(value))
                 block, y = block.keep(~bad_labels), y[~bad_labels]
         if block.rejected:
             self._reject(block.rejected)
@@ -173,10 +181,13 @@ class Stream:
 
     def _reject(self, rejected: list[RejectedRow]) -> None:
         """Raise an error for the first rejected row, or report the rows as skipped."""
-        if not self._skip:
-            first = min(rejected, key=lambda row: row.location.number)
-            raise MalformedRowError(self.source.name, str(first.location), first.reason)
-        for location, reason in rejected:
+        faults = {"stop": rejected, "skip": [], "skip-unlabelled": [row for row in rejected if not row.is_unlabelled]}
+        if fatal := faults[self._on_error]:
+            first = min(fatal, key=lambda row: row.location.number)
+            raise MalformedRowError(
+                self.source.name, str(first.location), first.reason, is_unlabelled=first.is_unlabelled
+            )
+        for location, reason, _ in rejected:
             self.n_skipped += 1
             if self.n_skipped <= MOST_REPORTED and not self.quiet:
                 print_errors(f"skipped: {location}: {reason}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from inspect import signature
 from typing import Any
@@ -64,7 +65,7 @@ def open_new_stream(
         notes.append(f"{format_count(len(target.classes), 'class')}: {target.list_classes()}")
     elif classes is not None:
         raise UsageError("--classes is for classification only; --task classification selects it")
-    return Stream(source, schema, target, skip=how.skip, keep=key), notes
+    return Stream(source, schema, target, on_error=how.on_error, keep=key), notes
 
 
 def open_known_stream(
@@ -77,7 +78,7 @@ def open_known_stream(
     check_model_columns(found, expected, source.name)
     for name in keep:
         check_column_exists(name, source.columns, source.name)
-    return Stream(source, schema, target, skip=how.skip, keep=keep)
+    return Stream(source, schema, target, on_error=how.on_error, keep=keep)
 
 
 def _open(how: DataOptions) -> Source:
@@ -131,12 +132,14 @@ def _describe_surprises(name: str, kind: str, first: pa.Array) -> list[str]:
             f"Column {name!r}: text with {distinct} different values in the first {format_count(len(values), 'row')}; only "
             f"{MAX_CATEGORIES} are distinguished (--drop {name} if it is an identifier)"
         )
-    if kind == TEXT and 0 < len(odd) < 0.5 * len(values):
+    if not len(odd):
+        return notes
+    word = odd[0].as_py()
+    gap = "" if "," in word else f"--na-values {shlex.quote(word)} if it marks a gap, "
+    if kind == TEXT and len(odd) < 0.5 * len(values):
         notes.append(
-            f"Column {name!r}: text, because {odd[0].as_py()!r} is not a number (--number {name} if that is a mistake)"
+            f"Column {name!r}: text, because {word!r} is not a number ({gap}--number {name} if it is a mistake)"
         )
-    if kind == NUMBER and len(odd):
-        notes.append(
-            f"Column {name!r}: numbers, so {odd[0].as_py()!r} is a mistake (--text {name} if the column is text)"
-        )
+    if kind == NUMBER:
+        notes.append(f"Column {name!r}: numbers, so {word!r} is a mistake ({gap}--text {name} if the column is text)")
     return notes

@@ -115,9 +115,14 @@ class Target:
         """Return the places of the first n classes, by code, among all that are known."""
         return np.searchsorted(self.names, np.array(self.by_code[:n]))
 
+    @staticmethod
+    def is_empty(value: Any) -> bool:
+        """Return whether a value stands for no label."""
+        return value is None or value != value or value == ""
+
     def explain(self, value: Any) -> str:
         """Explain why a value is not a usable label."""
-        if value is None or value != value or value == "":
+        if self.is_empty(value):
             return f"no value in the target {self.name!r}"
         if isinstance(value, float) and math.isinf(value):
             return f"{value!r} in the target {self.name!r} is not finite"

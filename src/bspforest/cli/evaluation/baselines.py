@@ -204,9 +204,9 @@ def make_baseline(name: str, n_classes: int, n_features: int, forest: dict[str, 
         shown = "river's adaptive random forest, 10 trees" if name == "river-arf" else "river's Hoeffding tree"
         return Runner(shown, RiverModel(n_classes, name, seed, 10), n_classes, window)
     if name == "no-change":
-        return Runner("no change", NoChange(n_classes), n_classes, window, gives_probabilities=False)
+        return Runner("no change", NoChange(n_classes), n_classes, window, gives_probabilities=False, is_trivial=True)
     if name == "majority":
-        return Runner("majority" if n_classes else "mean", Majority(n_classes), n_classes, window)
+        return Runner("majority" if n_classes else "mean", Majority(n_classes), n_classes, window, is_trivial=True)
     if found := re.fullmatch(r"batch-rf-every-([1-9]\d*)", name):
         every = int(found[1])
         model = RefittedForest(n_classes, every, trees, seed, jobs)

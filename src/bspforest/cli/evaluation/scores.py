@@ -15,6 +15,7 @@ class Scores:
 
     columns: tuple[str, ...]
     main: str
+    is_root = False  # whether the main score is the square root of a mean, not a mean
 
     def __init__(self, window: int) -> None:
         self.window = window
@@ -24,6 +25,8 @@ class Scores:
         self._n_recent = 0.0
         self._chunks_per_point = 1  # of the curve
         self._n_chunks = 0
+        self._pieces: list[np.ndarray] = []  # rows and sum of the main score, of as many chunks each
+        self._piece = np.zeros(2)
 
     def _add(self, sums: np.ndarray) -> None:
         self._total = sums if self._total is None else self._total + sums
@@ -32,11 +35,37 @@ class Scores:
         while self._n_recent - self._recent[0][0] >= self.window:
             self._n_recent -= self._recent.popleft()[0]
         self._n_chunks += 1
+        self._piece = self._piece + sums[:2]
         if self._n_chunks % self._chunks_per_point == 0:
             self.curve.append((self.n_rows, self.recent()[self.main]))
+            self._pieces.append(self._piece)
+            self._piece = np.zeros(2)
             if len(self.curve) > MOST_POINTS:
+                # Their number is odd: the last piece waits for its second half.
+                pairs = zip(self._pieces[0:-1:2], self._pieces[1::2], strict=True)
+                self._piece = self._pieces[-1]
+                self._pieces = [first + second for first, second in pairs]
                 self.curve = self.curve[1::2]
                 self._chunks_per_point *= 2
+
+    def draw_over(self, window: int) -> list[tuple[int, float]]:
+        """Return the curve as it would be with a shorter window: rows, and the main score over the latest ones.
+
+        Exact up to the rows between two points, a thousandth of the stream or a chunk.
+        """
+        if window >= self.window:
+            return self.curve
+        points: list[tuple[int, float]] = []
+        latest: deque[np.ndarray] = deque()
+        n_rows = n_latest = 0.0
+        for piece in self._pieces:
+            latest.append(piece)
+            n_rows, n_latest = n_rows + piece[0], n_latest + piece[0]
+            while n_latest - latest[0][0] >= window:
+                n_latest -= latest.popleft()[0]
+            n, total = np.sum(latest, axis=0)  # not by differences of sums: one of them may be infinite
+            points.append((int(n_rows), math.sqrt(total / n) if self.is_root else float(total / n)))
+        return points
 
     @property
     def n_rows(self) -> int:
@@ -117,17 +146,22 @@ class NumberScores(Scores):
 
     columns = ("RMSE", "MAE", "R²")
     main = "RMSE"
+    is_root = True
     _shift: float | None = None  # near the mean of the labels, against cancellation in the sum of squares
 
     def add(self, truth: np.ndarray, predicted: np.ndarray) -> None:
         """Add a chunk of true and predicted numbers."""
         if self._shift is None:
             self._shift = float(truth.mean())
-        error, moved = predicted - truth, truth - self._shift
-        self._add(np.array([len(truth), error @ error, np.abs(error).sum(), moved.sum(), moved @ moved]))
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # squares of huge labels are infinite, and so are their scores
+            error, moved = predicted - truth, truth - self._shift
+            sums = [len(truth), (error**2).sum(), np.abs(error).sum(), moved.sum(), (moved**2).sum()]
+        self._add(np.array(sums))
 
     def _scores(self, sums: np.ndarray) -> dict[str, float]:
         n, squares, absolute, total, total_squares = map(float, sums)
-        spread = total_squares - total**2 / n
-        r2 = 1 - squares / spread if spread > 1e-12 * total_squares else math.nan
+        spread = total_squares - total * total / n  # total**2 would raise an error where this is infinite
+        r2 = 1 - squares / spread if spread > 1e-12 * total_squares and math.isfinite(squares + spread) else math.nan
         return {"RMSE": math.sqrt(squares / n), "MAE": absolute / n, "R²": r2}

@@ -14,6 +14,7 @@ from .collect import BINS
 from .drawing import Plot, make_picture
 from .drift import Drift
 from .markup import Html, element
+from .style import RIGHT, WRONG, choose_inks
 
 WIDE, NARROW, HALF = 1000.0, 350.0, 420.0  # widths: of the page, of a telephone, of one picture of two side by side
 MOST_BANDS = 80  # with numbers that show under the mouse
@@ -26,7 +27,7 @@ class Curve(NamedTuple):
     """A line over the rows of a stream."""
 
     name: str
-    points: list[tuple[int, float]]  # without NaN
+    points: list[tuple[int, float]]  # finite
     style: str  # class in the style sheet
 
 
@@ -184,19 +185,19 @@ def draw_confusion(shares: np.ndarray, counts: np.ndarray, names: Sequence[str])
 def _draw_cell(
     text: str, share: float, count: int, place: dict[str, float], width: float, height: float, is_right: bool
 ) -> list[Html]:
-    kind = "right" if is_right else "wrong"
+    kind, opacity = "right" if is_right else "wrong", round(0.9 * share, 3)
     box = {"x": place["x"] + 1, "y": place["y"] + 1, "width": width - 2, "height": height - 2}
     cell = [
         element("rect", **box, class_="cell"),
-        element("rect", element("title", text), **box, class_=kind, fill_opacity=round(0.9 * share, 3)),
+        element("rect", element("title", text), **box, class_=kind, fill_opacity=opacity),
     ]
-    strong = " strong" if share > 0.55 else ""
+    inks = choose_inks(RIGHT if is_right else WRONG, opacity)
     x, y = place["x"] + width / 2, place["y"] + height / 2
     if width >= 60:
-        cell.append(element("text", format_percent(share), x=x, y=y - 2, class_=f"cell-text middle{strong}"))
-        cell.append(element("text", f"{count:,}", x=x, y=y + 16, class_=f"cell-count middle{strong}"))
+        cell.append(element("text", format_percent(share), x=x, y=y - 2, class_=f"cell-text middle {inks}"))
+        cell.append(element("text", f"{count:,}", x=x, y=y + 16, class_=f"cell-count middle {inks}"))
     elif share >= 0.005:
-        cell.append(element("text", f"{100 * share:.0f}", x=x, y=y + 4, class_=f"cell-count middle{strong}"))
+        cell.append(element("text", f"{100 * share:.0f}", x=x, y=y + 4, class_=f"cell-count middle {inks}"))
     return cell
 
 

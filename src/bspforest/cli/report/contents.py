@@ -12,6 +12,9 @@ from ..evaluation.runner import Runner
 from .collect import ClassNotes, NumberNotes
 from .drift import Drift
 
+CURVE_POINTS = 20  # independent ones of an error curve, at least, unless they would have too few rows
+LEAST_CURVE_ROWS = 100
+
 
 @dataclass
 class Report:
@@ -37,6 +40,10 @@ class Report:
     settings : dict
         What the report was made with, in words.
     interrupted : bool
+    window : int or None
+        Rows that the forest holds; None if it holds all.
+    whole_features : sequence of str
+        Names of features before they were shortened, if they were.
     """
 
     source: str
@@ -53,6 +60,8 @@ class Report:
     revisions: Sequence[Revision]
     settings: dict[str, str] = field(default_factory=dict)
     interrupted: bool = False
+    window: int | None = None
+    whole_features: Sequence[str] = ()
 
     @property
     def n_first(self) -> int:
@@ -68,6 +77,12 @@ class Report:
     def n_recent(self) -> int:
         """Rows of the running score at the end."""
         return min(self.score_window, self.n_scored)
+
+    @property
+    def curve_rows(self) -> int:
+        """Rows of each point of the error curve: fewer than of the running score in a short stream, to show abrupt changes."""
+        rows = max(self.n_scored // CURVE_POINTS, LEAST_CURVE_ROWS)
+        return min(self.score_window, -(-rows // self.chunk_rows) * self.chunk_rows)
 
     @property
     def drifts(self) -> list[Drift]:

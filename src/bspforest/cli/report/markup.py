@@ -49,7 +49,7 @@ def join(children: Iterable[Any]) -> Html:
 
 def data(value: float, shown: str) -> Html:
     """Return a number as it is shown, with its exact value for programs."""
-    return element("data", shown, value="" if math.isnan(value) else repr(float(value)))
+    return element("data", shown, value=repr(float(value)) if math.isfinite(value) else "")
 
 
 def table(header: Sequence[Any], rows: Iterable[Sequence[Any]], *, class_: str | None = None) -> Html:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import resources
+from dataclasses import replace
 from typing import Any
 
-from ..formatting import format_count, format_number, format_percent
+from ..formatting import format_count, format_number, format_percent, shorten
 from .collect import LEVELS, ClassNotes
 from .contents import Report
 from .markup import Html, data, element, join
@@ -18,14 +18,22 @@ from .sections import (
     show_residuals,
     show_revisions,
 )
+from .style import read_style
 from .words import list_findings, write_verdict
+
+LONGEST_NAME = 60  # characters of a column, a class or a file
 
 # Nothing is loaded and no script is run, whatever the names in the data are.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
 def make_page(report: Report) -> str:
-    """Return the HTML of a report."""
+    """Return the HTML of a report. Long names are shortened; the whole ones show under the mouse."""
+    whole = {
+        "h1": report.target if len(report.target) > LONGEST_NAME else None,
+        "facts": report.source if len(report.source) > LONGEST_NAME else None,
+    }
+    report = _shorten_names(report)
     title = f"How well {report.target} was predicted"
     head = element(
         "head",
@@ -42,16 +50,22 @@ def make_page(report: Report) -> str:
     else:
         middle = [show_intervals(report, notes), show_residuals(report, notes)]
     sections = [show_errors(report), *middle, show_importances(report), show_revisions(report), show_making(report)]
-    body = element("body", element("main", _make_header(title, report), *sections))
+    body = element("body", element("main", _make_header(title, report, whole), *sections))
     return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
 
 
-def read_style() -> str:
-    """Return the style sheet."""
-    return resources.files(__package__).joinpath("page.css").read_text(encoding="utf-8")
+def _shorten_names(report: Report) -> Report:
+    return replace(
+        report,
+        source=shorten(report.source, LONGEST_NAME),
+        target=shorten(report.target, LONGEST_NAME),
+        features=[shorten(name, LONGEST_NAME) for name in report.features],
+        classes=[shorten(name, LONGEST_NAME) for name in report.classes],
+        whole_features=report.features,
+    )
 
 
-def _make_header(title: str, report: Report) -> Html:
+def _make_header(title: str, report: Report, whole: dict[str, str | None]) -> Html:
     facts = f"{report.source}: {format_count(report.n_rows, 'row')}, {format_count(len(report.features), 'column')}"
     if report.n_skipped:
         facts += f", {format_count(report.n_skipped, 'malformed row')} skipped"
@@ -61,8 +75,8 @@ def _make_header(title: str, report: Report) -> Html:
     findings = element("ul", *(element("li", finding) for finding in list_findings(report)), class_="findings")
     return element(
         "header",
-        element("p", facts, class_="facts"),
-        element("h1", title),
+        element("p", facts, class_="facts", title=whole["facts"]),
+        element("h1", title, title=whole["h1"]),
         stopped,
         element("p", write_verdict(report), class_="verdict"),
         findings,

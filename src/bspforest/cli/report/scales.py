@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+LEAST_STEP = 1e-300  # smaller numbers have too few digits to divide
+
 
 class Scale(NamedTuple):
     """Maps numbers from ``low`` to ``high`` to places from ``start`` to ``end``, linearly or by their logarithms.
@@ -26,6 +28,8 @@ class Scale(NamedTuple):
         low, high = self.low, self.high
         if self.is_log:
             low, high, value = math.log(low), math.log(high), math.log(value)
+        if not math.isfinite(high - low):
+            low, high, value = low / 2, high / 2, value / 2
         share = (value - low) / (high - low) if high > low else 0.5
         return self.start + share * (self.end - self.start)
 
@@ -45,7 +49,7 @@ def find_step(low: float, high: float, n: int) -> float:
     >>> find_step(0, 1, 5), find_step(0, 19_900, 6), find_step(3, 3, 4)
     (0.2, 5000.0, 0.5)
     """
-    least = (high - low) / n if high > low else 0.5
+    least = max(high / n - low / n, LEAST_STEP) if high > low else 0.5
     power = 10.0 ** math.floor(math.log10(least))
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least * (1 - 1e-9))
 

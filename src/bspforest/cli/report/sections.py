@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -52,11 +53,17 @@ def show_errors(report: Report) -> Html:
     main = report.runners[0].scores.main
     curves = []
     for k, runner in enumerate(report.runners):
-        points = [(report.n_first + row, value) for row, value in runner.scores.curve if value == value]
+        points = [
+            (report.n_first + row, value)
+            for row, value in runner.scores.draw_over(report.curve_rows)
+            if math.isfinite(value)
+        ]
         if is_class:
             points = [(row, 100 * (1 - value)) for row, value in points]
         curves.append(Curve(runner.name, points, f"s{k % STYLES}"))
-    window = format_count(report.score_window, "row")
+    window = format_count(report.curve_rows, "row")
+    if report.curve_rows < report.score_window:
+        window += f" (fewer than the {report.score_window:,} of the scores, to show abrupt changes in a short stream)"
     suffix = " %" if is_class else ""
     label = "wrong predictions" if is_class else f"error ({main})"
     draw = partial(charts.draw_curves, curves, report.drifts, report.n_rows, label=label, suffix=suffix)
@@ -223,8 +230,11 @@ def show_residuals(report: Report, notes: NumberNotes) -> Html:
         [f"{format_number(low)} to {format_number(high)}", format_percent(n / total)]
         for low, high, n in zip(edges, edges[1:], counts, strict=False)
     ]
-    bias = join(["On average predictions are ", data(notes.bias, format_number(abs(notes.bias)))])
-    side = " too high." if notes.bias > 0 else " too low."
+    bias, side = join(["On average predictions are ", data(notes.bias, format_number(abs(notes.bias)))]), " too low."
+    if notes.bias == 0 or format_number(abs(notes.bias)) == format_number(0.0):
+        bias, side = join(["On average predictions are neither too high nor too low"]), "."
+    elif notes.bias > 0:
+        side = " too high."
     residuals = make_figure(
         "How far off",
         [charts.draw_residuals(rows)],
@@ -243,6 +253,7 @@ def show_importances(report: Report) -> Html | None:
     best = np.argsort(-last, kind="stable")[:MOST_FEATURES]
     rest = np.setdiff1d(np.arange(len(last)), best)
     groups = [(report.features[k], [k]) for k in best]
+    whole = {report.features[k]: report.whole_features[k] for k in best if len(report.whole_features)}
     if len(rest):
         groups.append((f"{len(rest)} others together", rest.tolist()))
     lines = [(name, [(rows, float(shares[group].sum())) for rows, shares in points]) for name, group in groups]
@@ -251,7 +262,14 @@ def show_importances(report: Report) -> Html | None:
     for name, line in lines:
         picture = charts.draw_share(line, report.n_rows, highest, name)
         share = line[-1][1]
-        cards.append(element("li", element("span", name, class_="name"), data(share, format_percent(share)), picture))
+        cards.append(
+            element(
+                "li",
+                element("span", name, class_="name", title=_find_whole(name, whole)),
+                data(share, format_percent(share)),
+                picture,
+            )
+        )
     numbers = table(
         ["rows", *(name for name, _ in lines)],
         [
@@ -266,6 +284,11 @@ def show_importances(report: Report) -> Html | None:
     details = element("details", element("summary", "The numbers"), numbers)
     figure = element("figure", element("ul", *cards, class_="shares"), element("figcaption", caption), details)
     return make_section("Which features matter, over time", figure)
+
+
+def _find_whole(name: str, whole: dict[str, str]) -> str | None:
+    """Return the whole of a name that was shortened, else None."""
+    return None if whole.get(name, name) == name else whole[name]
 
 
 def show_revisions(report: Report) -> Html:

@@ -15,6 +15,7 @@ WELL_CALIBRATED = (
     0.03  # largest mean gap between probabilities and shares of correct predictions, unless few rows explain it
 )
 WELL_COVERED = 0.03  # the same for the level of intervals and the share of labels in them
+LEAST_WINDOW = 200  # rows to suggest: fewer make a poor forest, whatever changes
 
 
 def write_verdict(report: Report) -> str:
@@ -37,13 +38,11 @@ def write_verdict(report: Report) -> str:
 
 def list_findings(report: Report) -> list[str]:
     """Return sentences about the baselines, probabilities or intervals, drift and features."""
-    findings = [_compare(report)] if len(report.runners) > 1 else []
+    findings = [compared] if (compared := _compare(report)) else []
     notes = report.notes
     findings.append(_judge_probabilities(notes) if isinstance(notes, ClassNotes) else _judge_intervals(notes))
-    drifts = report.drifts
-    if drifts:
-        times = format_count(len(drifts), "time") if len(drifts) > 1 else "once"
-        findings.append(f"The error rose {times}. {describe_drift(drifts[-1], report)}")
+    if report.drifts:
+        findings.append(describe_drifts(report))
     else:
         findings.append(describe_no_drift(report))
     if report.known_importances:
@@ -56,9 +55,13 @@ def list_findings(report: Report) -> list[str]:
 
 
 def _compare(report: Report) -> str:
+    """Return a sentence about the best other model; empty if there is none whose score is known."""
+    score = report.runners[0].scores.main
     forest, *others = report.runners
-    score = forest.scores.main
+    others = [runner for runner in others if math.isfinite(runner.scores.overall()[score])]
     own = forest.scores.overall()[score]
+    if not others or not math.isfinite(own):
+        return ""
     if score == "accuracy":
         best = max(others, key=lambda runner: runner.scores.overall()[score])
         value = best.scores.overall()[score]
@@ -90,6 +93,40 @@ def _judge_intervals(notes: NumberNotes) -> str:
     if abs(found - LEVELS[-1]) <= max(WELL_COVERED, 2 * chance):
         return f"{share}, about as many as they should."
     return f"{share}: they are too {'narrow' if found < LEVELS[-1] else 'wide'}."
+
+
+def describe_drifts(report: Report) -> str:
+    """Return sentences about all rises of the error, the last of them, and what may help. There is one at least."""
+    drifts = report.drifts
+    times = format_count(len(drifts), "time") if len(drifts) > 1 else "once"
+    return f"The error rose {times}. {describe_drift(drifts[-1], report)} {advise_window(report)}".rstrip()
+
+
+def advise_window(report: Report) -> str:
+    """Return a sentence about a window that would follow the changes found; empty if the one in use does.
+
+    A window of half the rows between changes has forgotten what was before for the other half of the time.
+    """
+    *earlier, last = (drift.row for drift in report.drifts)
+    lasted = report.n_rows - last + 1
+    if earlier:  # the last change may have come just before the end
+        lasted = max(lasted, last - earlier[-1])
+    size = max(round_roughly(lasted / 2), LEAST_WINDOW)
+    if report.window is None:
+        return f"No window was set: try --window {size}, which forgets older rows."
+    if report.window >= lasted and size < report.window:
+        return f"With --window {report.window}, rows from before the change are held for long: try --window {size}."
+    return ""
+
+
+def round_roughly(value: float) -> int:
+    """Return the number of the form 1, 2 or 5 times a power of ten that is nearest in ratio.
+
+    >>> [round_roughly(value) for value in (0.3, 3, 70, 740, 1600, 36_000)]
+    [1, 2, 50, 1000, 2000, 50000]
+    """
+    power = 10 ** math.floor(math.log10(max(value, 1.0)))
+    return min((step * power for step in (1, 2, 5, 10)), key=lambda step: abs(math.log(max(value, 1.0) / step)))
 
 
 def describe_drift(drift: Drift, report: Report) -> str:
