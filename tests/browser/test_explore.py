@@ -10,7 +10,7 @@ import pytest
 from browsers import open_page
 
 from bspforest.cli.main import main
-from bspforest.explore import ExploreServer, Session, make_stream
+from bspforest.explore import ExploreServer, PlaneStream, Session, make_stream
 
 LEFT, RIGHT = "bsp-joint", "mondrian-mean"
 TIMEOUT = 30_000  # milliseconds, for slow machines
@@ -32,9 +32,9 @@ def serve(session):
 class ExplorePage:
     """A page and the session behind it."""
 
-    def __init__(self, page, session):
-        self.page, self.session = page, session
-        page.set_default_timeout(TIMEOUT)
+    def __init__(self, watched, session):
+        self.page, self.problems, self.session = watched.page, watched.problems, session
+        self.page.set_default_timeout(TIMEOUT)
 
     def wait(self):
         """Wait until the page has shown all that it has asked for."""
@@ -79,11 +79,11 @@ class ExplorePage:
 
 @contextmanager
 def explore(browser, stream="bumps", n=20, **how):
-    session = Session(make_stream(stream, 1), n_trees=5)
+    session = Session(make_stream(stream, 1) if isinstance(stream, str) else stream, n_trees=5)
     if n:
         session.learn(n, (LEFT, RIGHT))
     with serve(session) as url, open_page(browser, **how) as watched:
-        page = ExplorePage(watched.page, session)
+        page = ExplorePage(watched, session)
         page.do(lambda: watched.page.goto(url))
         yield page
 
@@ -297,6 +297,25 @@ def test_every_control_has_a_name(browser):
         assert nameless == []
 
 
+@pytest.mark.parametrize(("offset", "scale"), [(0.0, 1e-6), (0.0, 1e12), (1e9, 1e-3), (1e17, 100.0)])
+def test_columns_of_any_scale(browser, offset, scale):
+    """Cuts are where they are in columns of scale 1, and the numbers on the axes fit and differ."""
+    X = np.random.default_rng(0).random((30, 2))
+    with explore(browser, PlaneStream("s", "S", offset + X * scale, X[:, 0]), n=30) as page:
+        ends = page.page.evaluate(
+            "planes[0].panel.cuts.map((cut) => planes[0].toPixels(cut[0], cut[1]).map(Math.round))"
+        )
+        area = page.page.evaluate("planes[0].area")
+        assert len(ends) == 29 or offset == 1e17
+        assert all(area["x"] - 1 <= x <= area["x"] + area["width"] + 1 for x, _ in ends)
+        assert len({tuple(end) for end in ends}) > (20 if offset < 1e17 else 2)
+        for ticks in page.page.evaluate("planes[0].ticks"):
+            texts = [text for _, text in ticks]
+            assert texts and len(set(texts)) == len(texts)
+        longest = page.page.evaluate("measureTicks(planes[0].canvas.getContext('2d'), planes[0].ticks[1])")
+        assert longest > 10 and 18 + longest < area["x"]  # beside the name of the axis
+
+
 def test_any_csv_file(browser, tmp_path, monkeypatch, capsys):
     """The command reads the file, prints the address, and stops at Ctrl-C."""
     path = tmp_path / "plants.csv"
@@ -312,7 +331,7 @@ def test_any_csv_file(browser, tmp_path, monkeypatch, capsys):
         thread.start()
         try:
             with open_page(browser) as watched:
-                page = ExplorePage(watched.page, server.session)
+                page = ExplorePage(watched, server.session)
                 page.do(lambda: watched.page.goto(server.url))
                 assert watched.page.input_value("#stream") == "file plants.csv"
                 for _ in range(5):

@@ -273,3 +273,21 @@ def test_at_the_time_of_a_cut_it_is_made():
     learner = make().learners[BOTH[0]]
     times = learner.cut_times[2]
     assert [learner.count_leaves(time, 2) for time in times] == [*range(2, len(times) + 2)]
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e-6, 1.0, 1e9])
+def test_pictures_do_not_depend_on_the_scale_of_columns(scale):
+    X = np.random.default_rng(0).random((30, 2))
+    stream = PlaneStream("small", "Small", X * [scale, 1.0], X[:, 0])
+    session, models = Session(stream, n_trees=3), ("bsp-joint", "mondrian-joint")
+    session.learn(30, models)
+    low, high = stream.limits
+    for panel in session.describe(View(models, is_tree=True))["panels"]:
+        corners = np.concatenate([np.reshape(polygon, (-1, 2)) for polygon in panel["cells"]["polygons"]])
+        corners = (corners - low) / (high - low)
+        assert len(np.unique(corners.round(4), axis=0)) > 30
+        assert corners.min(axis=0) == pytest.approx([0, 0], abs=2e-5)
+        assert corners.max(axis=0) == pytest.approx([1, 1], abs=2e-5)
+        cuts = np.array(panel["cuts"])
+        assert len(np.unique(cuts[:, :4], axis=0)) == len(cuts) == 29
+        assert (cuts[:, 4] > 0).all()
