@@ -24,7 +24,7 @@ def make(name="bumps", n=40, models=BOTH, **parameters):
     return session
 
 
-def decode(text, kind="<f4"):
+def decode(text, kind="<f8"):
     return np.frombuffer(base64.b64decode(text), kind)
 
 
@@ -69,7 +69,7 @@ def test_surface_at_the_right_end_is_what_the_forest_predicts(name, shows):
             np.testing.assert_array_equal(decode(panel["surface"]["best"], "<u1"), shares.argmax(axis=1))
             expected = shares.max(axis=1) if shows == "prediction" else 1.0 - shares.max(axis=1)
         assert values.shape == (GRID * GRID,)
-        np.testing.assert_array_equal(values, expected.astype("<f4"))
+        np.testing.assert_array_equal(values, expected)
 
 
 def test_the_grid_begins_at_the_upper_left():
@@ -291,3 +291,26 @@ def test_pictures_do_not_depend_on_the_scale_of_columns(scale):
         cuts = np.array(panel["cuts"])
         assert len(np.unique(cuts[:, :4], axis=0)) == len(cuts) == 29
         assert (cuts[:, 4] > 0).all()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("size", [1e39, 1e100])
+@pytest.mark.parametrize("shows", ["prediction", "uncertainty"])
+def test_surfaces_of_huge_labels_are_finite(size, shows):
+    rng = np.random.default_rng(0)
+    session = Session(PlaneStream("huge", "Huge", rng.random((30, 2)), rng.random(30) * size), n_trees=3)
+    session.learn(30, BOTH)
+    session.add(Row(0.5, 0.5, -size), BOTH)
+    state = session.describe(View(BOTH, shows, place=(0.5, 0.5)))
+    json.dumps(state, allow_nan=False)
+    for panel in state["panels"]:
+        values = decode(panel["surface"]["values"])
+        assert np.isfinite(values).all() and len(np.unique(values)) > 10
+
+
+def test_surfaces_tell_labels_far_from_0_apart():
+    X = np.random.default_rng(0).random((30, 2))
+    session = Session(PlaneStream("far", "Far", X, 1.7e9 + X[:, 0]), n_trees=3)
+    session.learn(30, BOTH)
+    values = decode(session.describe(View(BOTH))["panels"][1]["surface"]["values"])
+    assert len(np.unique(values)) > 10

@@ -31,7 +31,7 @@ class Plane {
   paint() {
     const { panel, stream, view } = this;
     if (!panel || !panel.surface) return;
-    const values = new Float32Array(decode(panel.surface.values).buffer);
+    const values = new Float64Array(decode(panel.surface.values).buffer);
     const best = panel.surface.best ? decode(panel.surface.best) : [];
     const context = this.image.getContext("2d");
     const pixels = context.createImageData(CHOICES.grid, CHOICES.grid);
