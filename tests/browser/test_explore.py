@@ -316,6 +316,26 @@ def test_columns_of_any_scale(browser, offset, scale):
         assert longest > 10 and 18 + longest < area["x"]  # beside the name of the axis
 
 
+def test_labels_that_are_all_alike_and_large(browser):
+    X = np.random.default_rng(0).random((30, 2))
+    with explore(browser, PlaneStream("s", "S", X, np.full(30, 1e17)), n=5) as page:
+        page.do(lambda: page.page.click("#step"))
+        assert page.text("#held-0") == "6" and "1.5e17" in page.text("#legend")
+        assert page.page.evaluate("ramps.viridis(NaN)") == page.page.evaluate("ramps.viridis(0)")
+
+
+def test_the_page_goes_on_after_an_exception(browser):
+    with explore(browser) as page:
+        page.page.evaluate("() => { window.kept = drawCurve; drawCurve = () => { throw new Error('no pen'); }; }")
+        page.do(lambda: page.page.click("#step"))
+        assert "no pen" in page.text("#status")
+        assert any("no pen" in problem for problem in page.problems)
+        page.problems.clear()
+        page.page.evaluate("() => { drawCurve = window.kept; }")
+        page.do(lambda: page.page.click("#step"))
+        assert page.text("#status") == "1 row arrived; 22 rows held."
+
+
 def test_any_csv_file(browser, tmp_path, monkeypatch, capsys):
     """The command reads the file, prints the address, and stops at Ctrl-C."""
     path = tmp_path / "plants.csv"

@@ -243,10 +243,10 @@ def test_few_rows_are_described_as_json(n):
         json.dumps(session.describe(view), allow_nan=False)
 
 
-@pytest.mark.parametrize("classes", [(), ("only",)])
-def test_rows_that_are_all_alike(classes):
+@pytest.mark.parametrize(("label", "classes"), [(0.0, ()), (0.0, ("only",)), (1e17, ()), (-1e17, ()), (1e-9, ())])
+def test_rows_that_are_all_alike(label, classes):
     """Without any spread, scales have ends that differ."""
-    stream = PlaneStream("same", "Same", np.full((30, 2), 3.0), np.zeros(30), classes)
+    stream = PlaneStream("same", "Same", np.full((30, 2), 3.0), np.full(30, label), classes)
     assert stream.scale[0] < stream.scale[1] and stream.spread > 0
     assert (stream.limits[0] < stream.limits[1]).all()
     session = Session(stream, n_trees=3)

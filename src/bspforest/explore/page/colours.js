@@ -22,7 +22,7 @@ const getInk = (name) => getComputedStyle(document.documentElement).getPropertyV
 function makeRamp(hexes) {
   const stops = hexes.map(parse);
   return (share) => {
-    const at = Math.min(Math.max(share, 0), 1) * (stops.length - 1);
+    const at = Math.min(Math.max(share || 0, 0), 1) * (stops.length - 1); // NaN is no place between stops
     const k = Math.min(Math.floor(at), stops.length - 2);
     return mix(stops[k], stops[k + 1], at - k);
   };

@@ -35,21 +35,28 @@ async function work() {
   if (isBusy) return;
   isBusy = true;
   document.body.dataset.busy = "yes";
-  for (;;) {
-    let job = jobs.shift();
-    if (!job && wanted.state) job = { request: "state", content: {} };
-    if (!job && wanted.place) job = { request: "place", content: {} };
-    if (!job) break;
-    if (job.isLate && job.isLate()) {
-      say("Too late: the rows have changed meanwhile.");
-      continue;
+  try {
+    for (;;) {
+      let job = jobs.shift();
+      if (!job && wanted.state) job = { request: "state", content: {} };
+      if (!job && wanted.place) job = { request: "place", content: {} };
+      if (!job) break;
+      if (job.isLate && job.isLate()) {
+        say("Too late: the rows have changed meanwhile.");
+        continue;
+      }
+      if (job.request !== "place") wanted.state = false;
+      wanted.place = false;
+      await send(job);
     }
-    if (job.request !== "place") wanted.state = false;
-    wanted.place = false;
-    await send(job);
+  } catch (error) {
+    setPlaying(false);
+    say(`The page cannot show this (a mistake in bspforest): ${error.message}`, true);
+    throw error;
+  } finally {
+    isBusy = false;
+    document.body.dataset.busy = "no";
   }
-  isBusy = false;
-  document.body.dataset.busy = "no";
 }
 
 async function send({ request, content, quietly }) {
