@@ -6,11 +6,12 @@ import http.client
 import json
 import re
 import socket
+import time
 
 import pytest
 
 from bspforest.explore.pictures import View
-from bspforest.explore.server import MOST_BYTES
+from bspforest.explore.server import MOST_BYTES, _Handler
 
 MODELS = ["bsp-joint", "mondrian-mean"]
 VIEW = {
@@ -133,6 +134,69 @@ def test_length_must_be_a_number(server, length):
         head = f"POST /{server.token}/api/learn HTTP/1.1\r\nHost: {server.hosts[0]}\r\nContent-Length: {length}\r\n\r\n"
         connection.sendall(head.encode())
         assert b" 411 " in connection.recv(1000).split(b"\r\n")[0]
+
+
+def send(server, data, *, shuts=False):
+    """Send bytes on a new connection, and perhaps the end of them; return the status, headers and content of the answer."""
+    with socket.create_connection(server.server_address, timeout=20) as connection:
+        connection.sendall(data)
+        if shuts:
+            connection.shutdown(socket.SHUT_WR)
+        response = http.client.HTTPResponse(connection)
+        response.begin()
+        return response.status, response.headers, response.read()
+
+
+def make_head(server, length, *, token=None, host=None):
+    """Return the head of a request to learn."""
+    lines = [f"POST /{token or server.token}/api/learn HTTP/1.1", f"Host: {host or server.hosts[0]}"]
+    lines += ["Content-Type: application/json"] + ([] if length is None else [f"Content-Length: {length}"])
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+@pytest.mark.parametrize(("body", "came"), [(b"", 0), (b'{"rows"', 7)])
+def test_a_body_must_arrive_in_time(server, monkeypatch, body, came):
+    monkeypatch.setattr(_Handler, "timeout", 0.3)
+    status, _, content = send(server, make_head(server, 50) + body)
+    message = f"the body must arrive within 0.3 s: {came} of 50 bytes came"
+    assert (status, json.loads(content)) == (408, {"error": message})
+
+
+def test_a_body_that_trickles_in_takes_no_longer(server, monkeypatch):
+    monkeypatch.setattr(_Handler, "timeout", 0.3)
+    with socket.create_connection(server.server_address, timeout=20) as connection:
+        connection.sendall(make_head(server, 5000))
+        connection.settimeout(0.05)
+        for _ in range(100):
+            connection.sendall(b" ")
+            try:
+                answer = connection.recv(1000)
+                break
+            except TimeoutError:
+                pass
+        else:
+            pytest.fail("no answer within 5 s")
+    assert b" 408 " in answer.split(b"\r\n")[0]
+
+
+@pytest.mark.parametrize("wrong", [{"token": "wrong"}, {"host": "evil.example"}])
+def test_strangers_are_refused_before_their_body_is_read(server, wrong):
+    start = time.monotonic()
+    assert send(server, make_head(server, 50, **wrong))[0] == 403
+    assert time.monotonic() - start < _Handler.timeout / 2
+
+
+def test_a_body_that_is_cut_off_is_not_applied(server):
+    body = json.dumps({"rows": 1, "view": VIEW, "start": server.session.n_starts}).encode()
+    status, _, content = send(server, make_head(server, 9999) + body, shuts=True)
+    message = f"the body ended early: {len(body)} bytes came, expected 9,999"
+    assert (status, json.loads(content)) == (400, {"error": message})
+    assert server.session.n_arrived == 12
+
+
+def test_a_body_needs_its_length(server):
+    status, _, content = send(server, make_head(server, None))
+    assert status == 411 and "as Content-Length" in json.loads(content)["error"]
 
 
 @pytest.mark.parametrize(
