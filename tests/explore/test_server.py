@@ -10,8 +10,10 @@ import time
 
 import pytest
 
+from bspforest.explore.checks import get_view, parse_body
 from bspforest.explore.pictures import View
 from bspforest.explore.server import MOST_BYTES, _Handler
+from bspforest.explore.session import Refused
 
 MODELS = ["bsp-joint", "mondrian-mean"]
 VIEW = {
@@ -23,6 +25,7 @@ VIEW = {
     "budget": 1,
     "place": None,
 }
+DIGITS = "7" * 9000  # sent as a number, which `json.dumps` refuses to write
 LABEL = {"x": 0.5, "y": 0.5, "label": 1.0}
 
 
@@ -39,7 +42,7 @@ def ask(server, method, path, body=None, headers=None):
 
 def post(server, request, content, **more):
     """Send a request of the page; return its status and JSON answer."""
-    body = content if isinstance(content, (str, bytes)) else json.dumps(content)
+    body = content if isinstance(content, (str, bytes)) else json.dumps(content).replace(f'"{DIGITS}"', DIGITS)
     status, headers, answer = ask(server, "POST", f"/{server.token}/api/{request}", body, **more)
     assert headers["Content-Type"] == "application/json"
     return status, json.loads(answer)
@@ -219,6 +222,9 @@ def test_a_body_needs_its_length(server):
         ("add", '{"x": NaN, "y": 0.5, "label": 1}', "the body must be a JSON object: NaN is not a finite number"),
         ("add", '{"x": -Infinity, "y": 0.5, "label": 1}', "-Infinity is not a finite number"),
         ("add", {**LABEL, "label": 10**400, "view": VIEW}, "label must be a finite number"),
+        ("learn", {"rows": DIGITS, "view": VIEW}, "rows must be a whole number from 1 to 200, got 777"),
+        ("add", {**LABEL, "x": DIGITS, "view": VIEW}, "x must be a finite number, got 777"),
+        ("state", {"view": {"models": DIGITS}}, "models must be two of bsp-joint, bsp-mean, mondrian-joint, mondrian-mean, got 777"),
         ("forget", {"id": 12, "view": VIEW}, "row 12 is not held"),
         ("forget", {"id": -1, "view": VIEW}, "id must be a whole number from 0 to 1000000000, got -1"),
         ("forget", {"id": "3", "view": VIEW}, "id must be a whole number"),
@@ -242,6 +248,18 @@ def test_bad_requests_say_what_was_expected_and_change_nothing(server, request_,
     assert (status, set(answer)) == (400, {"error"})
     assert message in answer["error"] and len(answer["error"]) < 300
     assert server.session.describe(View(tuple(MODELS))) == before
+
+
+@pytest.mark.parametrize("where", ['{"view":%s}', "%s", '{"view":{"models":[%s,1]}}'])
+def test_nested_values_are_refused_at_every_depth(server, where):
+    """Those that can be read may still be too deep to be written in the message."""
+    depths = range(1, 1300)
+    for depth in depths:
+        with pytest.raises(Refused, match="must be"):
+            get_view(parse_body((where % ("[" * depth + "]" * depth)).encode()), server.session)
+    for depth in depths[900:1050]:  # threads have stacks of their own
+        status, answer = post(server, "learn", where % ("[" * depth + "]" * depth))
+        assert status == 400 and len(answer["error"]) < 200
 
 
 def test_requests_of_a_page(own_server):
