@@ -263,6 +263,25 @@ def test_what_comes_too_late_is_dropped(browser):
         assert page.session.stream.name == "moons" and not page.session.rows
 
 
+def test_a_page_of_an_earlier_start_shows_the_new_one(browser):
+    """Another tab has chosen another stream: a click here must not reach its rows."""
+    with explore(browser) as page:
+        row = page.session.rows[3]
+        page.session.reset("moons")
+        page.session.learn(10, (LEFT, RIGHT))
+        page.click(row.x, row.y)
+        assert "another page has started the stream" in page.text("#status")
+        assert page.problems and all("409" in problem for problem in page.problems)
+        page.problems.clear()
+        assert [*page.session.rows] == [*range(10)]
+        assert page.page.input_value("#stream") == "moons" and page.page.is_visible("#class")
+        page.check_numbers()
+        page.session.reset("waves")
+        page.do(lambda: page.page.hover("#plane-0", position={"x": 150, "y": 100}))
+        assert page.page.input_value("#stream") == "waves"
+        assert page.problems == []
+
+
 def test_adding_a_row_on_top_of_another(browser):
     with explore(browser) as page:
         row = page.session.rows[3]

@@ -6,6 +6,7 @@ import http.client
 import json
 import re
 import socket
+import threading
 import time
 
 import pytest
@@ -42,7 +43,9 @@ def ask(server, method, path, body=None, headers=None):
 
 def post(server, request, content, **more):
     """Send a request of the page; return its status and JSON answer."""
-    body = content if isinstance(content, (str, bytes)) else json.dumps(content).replace(f'"{DIGITS}"', DIGITS)
+    body = content
+    if isinstance(content, dict):
+        body = json.dumps({"start": server.session.n_starts, **content}).replace(f'"{DIGITS}"', DIGITS)
     status, headers, answer = ask(server, "POST", f"/{server.token}/api/{request}", body, **more)
     assert headers["Content-Type"] == "application/json"
     return status, json.loads(answer)
@@ -230,6 +233,7 @@ def test_a_body_needs_its_length(server):
         ("forget", {"id": "3", "view": VIEW}, "id must be a whole number"),
         ("reset", {"stream": "sea", "view": VIEW}, "stream must be one of bumps, waves"),
         ("reset", {"stream": ["moons"], "view": VIEW}, "stream must be one of bumps, waves"),
+        ("forget", {"id": 3, "view": VIEW, "start": None}, "start must be a whole number from 0 to 1000000000, got null"),
         ("hold", {"window": 0, "view": VIEW}, "window must be a whole number from 1 to"),
         ("state", {"view": {**VIEW, "models": ["bsp-joint"]}}, "models must be two of bsp-joint, bsp-mean"),
         ("state", {"view": {**VIEW, "models": ["bsp-joint", {}]}}, "models must be two of bsp-joint, bsp-mean"),
@@ -279,6 +283,42 @@ def test_requests_of_a_page(own_server):
     assert post(server, "hold", {"window": 5, "view": VIEW})[1]["rows"]["ids"] == [9, 10, 11, 12, 13]
     state = post(server, "reset", {"stream": "moons", "view": VIEW})[1]
     assert (state["held"], state["window"], state["stream"]["classes"]) == (0, 5, ["upper", "lower"])
+
+
+CHANGES = {"learn": {"rows": 1}, "add": LABEL, "forget": {"id": 3}, "undo": {}, "hold": {"window": 5}}
+
+
+@pytest.mark.parametrize("request_", CHANGES)
+def test_pages_of_an_earlier_start_change_nothing(own_server, request_):
+    server = own_server
+    post(server, "forget", {"id": 0, "view": VIEW})
+    post(server, "reset", {"stream": "waves", "view": VIEW})
+    post(server, "learn", {"rows": 12, "view": VIEW})
+    before = server.session.describe(View(tuple(MODELS)))
+    status, answer = post(server, request_, {**CHANGES[request_], "view": VIEW, "start": before["start"] - 1})
+    assert (status, set(answer)) == (409, {"error"}) and "another page has started" in answer["error"]
+    assert server.session.describe(View(tuple(MODELS))) == before
+    assert post(server, request_, {**CHANGES[request_], "view": VIEW})[0] == 200
+
+
+def test_an_answer_describes_the_session_right_after_the_change(own_server, monkeypatch):
+    """A change by another page has to wait for the description."""
+    session = own_server.session
+    others = []
+
+    def forget_and_race(number, models, forget=session.forget):
+        message = forget(number, models)
+        others.append(threading.Thread(target=session.reset, args=("moons",)))
+        others[0].start()
+        others[0].join(0.3)
+        return message
+
+    monkeypatch.setattr(session, "forget", forget_and_race)
+    status, state = post(own_server, "forget", {"id": 3, "view": VIEW})
+    others[0].join()
+    assert status == 200 and state["message"].startswith("Row 3 forgotten")
+    assert (state["stream"]["name"], state["held"]) == ("bumps", 11)
+    assert session.stream.name == "moons"
 
 
 def test_names_of_columns_cannot_end_the_script(server):

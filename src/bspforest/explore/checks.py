@@ -111,6 +111,11 @@ def get_view(content: dict[str, Any], session: Session) -> View:
     )
 
 
+def get_start(content: dict[str, Any]) -> int:
+    """Return the number of the start whose rows a page shows."""
+    return get_count(content, "start", 0, MOST_COUNT)
+
+
 def get_revision(content: dict[str, Any]) -> int | None:
     """Return the revision that a page knows, if any."""
     return None if content.get("revision") is None else get_count(content, "revision", 0, MOST_COUNT)

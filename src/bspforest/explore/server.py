@@ -19,13 +19,14 @@ from .checks import (
     get_count,
     get_number,
     get_revision,
+    get_start,
     get_view,
     get_window,
     parse_body,
 )
 from .learner import Row
 from .pictures import View
-from .session import Refused, Session, describe_choices
+from .session import Refused, Session, Stale, describe_choices
 
 HOST = "127.0.0.1"
 MOST_BYTES = 16_384  # in the body of a request
@@ -89,11 +90,16 @@ REQUESTS = ("state", "place", *CHANGES)
 def answer(session: Session, request: str, content: dict[str, Any]) -> dict[str, Any]:
     """Return the JSON answer to a request of a page."""
     view = get_view(content, session)
-    if request == "place":
-        return {"places": session.read_place(view)}
     known = get_revision(content)
-    message = CHANGES[request](session, content, view) if request in CHANGES else ""
-    return {"message": message, **session.describe(view, known)}
+    with session.lock:  # once, so that no change of another page comes between
+        if request == "place":
+            return {"start": session.n_starts, "places": session.read_place(view)}
+        message = ""
+        if request in CHANGES:
+            if request != "reset":  # which is about no rows
+                session.check_start(get_start(content))
+            message = CHANGES[request](session, content, view)
+        return {"message": message, **session.describe(view, known)}
 
 
 class ExploreServer(ThreadingHTTPServer):
@@ -153,7 +159,8 @@ class _Handler(BaseHTTPRequestHandler):
         except RequestError as error:
             status, kind, content, more = error.status, JSON, _encode({"error": str(error)}), error.headers
         except Refused as error:
-            status, kind, content = 400, JSON, _encode({"error": str(error)})
+            status = 409 if isinstance(error, Stale) else 400
+            kind, content = JSON, _encode({"error": str(error)})
         except Exception as error:
             message = f"{type(error).__name__}: {error} (this is a mistake in bspforest)"
             status, kind, content = 500, JSON, _encode({"error": message})

@@ -23,6 +23,10 @@ class Refused(ValueError):
     """What was asked cannot be done; nothing has changed."""
 
 
+class Stale(Refused):
+    """What was asked is about rows that were dropped by a start since."""
+
+
 class Session:
     """Rows in the plane, and one forest for each model that is shown.
 
@@ -36,11 +40,18 @@ class Session:
         Of each forest.
     window : int or None
         Hold only the latest rows.
+
+    Attributes
+    ----------
+    lock : RLock
+        Held by every method. Hold it around several calls that belong together.
+    n_starts : int
+        The number of this start. Rows of one start have numbers that those of another have, too.
     """
 
     def __init__(self, stream: PlaneStream, *, n_trees: int = 40, seed: int = 0, window: int | None = None) -> None:
         self._given = stream
-        self._lock = RLock()
+        self.lock = RLock()
         self.n_trees = n_trees
         self.seed = seed
         self.window = window
@@ -67,9 +78,17 @@ class Session:
     # ------------------------------------------------------------------------------------------------------------------
     # Changing
 
+    def check_start(self, start: int) -> None:
+        """Refuse a change that is meant for another start, as by a page in another tab."""
+        with self.lock:
+            if start != self.n_starts:
+                raise Stale(
+                    f"another page has started the stream {self.stream.title!r} since, so nothing was changed here"
+                )
+
     def reset(self, name: str) -> str:
         """Begin a stream again, without any rows."""
-        with self._lock:
+        with self.lock:
             if name not in self.stream_names:
                 raise Refused(f"stream must be one of {', '.join(self.stream_names)}, got {name!r}")
             self._start(self._given if name == self._given.name else make_stream(name, self.seed))
@@ -80,7 +99,7 @@ class Session:
 
         Forests with another window learn the rows held at once, which is exact: see `_keep`.
         """
-        with self._lock:
+        with self.lock:
             self.window = window
             for number in list(self.rows)[: -window if window else 0]:
                 del self.rows[number]
@@ -91,7 +110,7 @@ class Session:
 
     def learn(self, n: int, models: tuple[str, ...]) -> str:
         """Let the next n rows of the stream arrive."""
-        with self._lock:
+        with self.lock:
             self._keep(models)
             n = min(n, len(self.stream) - self.position)
             if n and self.window is None and len(self.rows) + n > MOST_ROWS:
@@ -106,7 +125,7 @@ class Session:
 
     def add(self, row: Row, models: tuple[str, ...]) -> str:
         """Add a row of the user."""
-        with self._lock:
+        with self.lock:
             self._check_row(row)
             self._keep(models)
             number = self._arrive(row)
@@ -115,7 +134,7 @@ class Session:
 
     def forget(self, number: int, models: tuple[str, ...]) -> str:
         """Forget a row, exactly."""
-        with self._lock:
+        with self.lock:
             if number not in self.rows:
                 raise Refused(f"row {number} is not held: id must be the number of one of the {self._count_rows()}")
             self._keep(models)
@@ -125,7 +144,7 @@ class Session:
 
     def undo(self, models: tuple[str, ...]) -> str:
         """Forget the row added last, or learn the row again that was forgotten last, whichever came later."""
-        with self._lock:
+        with self.lock:
             while self._done and self._done[-1][0] == "added" and self._done[-1][1] not in self.rows:
                 self._done.pop()  # it has left the window
             if not self._done:
@@ -190,7 +209,7 @@ class Session:
 
     def describe(self, view: View, known: int | None = None) -> dict[str, Any]:
         """Return everything the page shows. Rows are left out if they have not changed since revision ``known``."""
-        with self._lock:
+        with self.lock:
             self._keep(view.models)
             time = self._find_time(view)
             state = {
@@ -212,7 +231,7 @@ class Session:
 
     def read_place(self, view: View) -> list[dict[str, Any] | None]:
         """Return the numbers at the place of a view, per panel."""
-        with self._lock:
+        with self.lock:
             self._keep(view.models)
             time = self._find_time(view)
             return [read_place(self.learners[name], view, time) for name in view.models]

@@ -62,13 +62,14 @@ async function work() {
 async function send({ request, content, quietly }) {
   let answer;
   try {
-    const revision = state ? state.revision : null;
+    const { revision, start } = state || { revision: null, start: null };
     const response = await fetch(`api/${request}`, {
       method: "POST",
       headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ ...content, view, revision }),
+      body: JSON.stringify({ ...content, view, revision, start }),
     });
     answer = await response.json();
+    if (response.status === 409) wanted.state = true; // another page has started again: show what there is now
     if (!response.ok) throw new Error(answer.error);
   } catch (error) {
     setPlaying(false);
@@ -76,8 +77,9 @@ async function send({ request, content, quietly }) {
     say(isGone ? "The server does not answer: start `bspforest explore` again." : `Refused: ${error.message}`, true);
     return;
   }
-  if (request === "place") answer.places.forEach((place, k) => (state.panels[k].place = place));
-  else accept(answer);
+  if (request !== "place") accept(answer);
+  else if (answer.start === state.start) answer.places.forEach((place, k) => (state.panels[k].place = place));
+  else wanted.state = true;
   if (answer.message && !quietly) say(answer.message);
   show();
   if (request === "learn" && state.position >= state.stream.length && isPlaying) {
