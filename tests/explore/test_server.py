@@ -234,6 +234,7 @@ def test_a_body_needs_its_length(server):
         ("reset", {"stream": "sea", "view": VIEW}, "stream must be one of bumps, waves"),
         ("reset", {"stream": ["moons"], "view": VIEW}, "stream must be one of bumps, waves"),
         ("forget", {"id": 3, "view": VIEW, "start": None}, "start must be a whole number from 0 to 1000000000, got null"),
+        ("hold", {"window": 10**9, "view": VIEW}, "the page holds at most 5,000 rows: window must not be larger"),
         ("hold", {"window": 0, "view": VIEW}, "window must be a whole number from 1 to"),
         ("state", {"view": {**VIEW, "models": ["bsp-joint"]}}, "models must be two of bsp-joint, bsp-mean"),
         ("state", {"view": {**VIEW, "models": ["bsp-joint", {}]}}, "models must be two of bsp-joint, bsp-mean"),

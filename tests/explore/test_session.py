@@ -224,6 +224,44 @@ def test_a_class_must_exist(label):
         make("moons").add(Row(0.5, 0.5, label), BOTH)
 
 
+@pytest.fixture
+def most_rows(monkeypatch):
+    """Let the page hold no more than 30 rows."""
+    monkeypatch.setattr("bspforest.explore.session.MOST_ROWS", 30)
+
+
+ROW = Row(0.5, 0.5, 1.0)
+CHANGES = {"learn": lambda s: s.learn(1, BOTH), "add": lambda s: s.add(ROW, BOTH), "undo": lambda s: s.undo(BOTH)}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_no_change_exceeds_the_rows_that_the_page_holds(most_rows, change):
+    session = make(n=30)
+    session.forget(3, BOTH)
+    session.learn(1, BOTH)
+    before = session.describe(View(BOTH))
+    with pytest.raises(Refused, match="the page holds at most 30 rows: forget some, choose a window, or start again"):
+        CHANGES[change](session)
+    assert session.describe(View(BOTH)) == before
+    session.hold(30)  # now each row takes the place of the oldest one
+    CHANGES[change](session)
+    assert len(session.rows) == 30 and 0 not in session.rows
+    session.forget(4, BOTH)
+    session.hold(None)
+    CHANGES[change](session)
+    assert len(session.rows) == 30
+
+
+def test_a_window_is_no_larger_than_the_rows_that_the_page_holds(most_rows):
+    session = make(n=5)
+    with pytest.raises(Refused, match="the page holds at most 30 rows: window must not be larger, got 1,000"):
+        session.hold(1000)
+    with pytest.raises(Refused, match="window must not be larger, got 31"):
+        make(window=31)
+    assert session.window is None
+    assert session.hold(30).startswith("Holding the latest 30 rows")
+
+
 def test_a_stream_ends():
     session = make(n=0)
     session.position = len(session.stream) - 2

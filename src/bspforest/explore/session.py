@@ -54,7 +54,7 @@ class Session:
         self.lock = RLock()
         self.n_trees = n_trees
         self.seed = seed
-        self.window = window
+        self.window = _check_window(window)
         self.revision = 0
         self.n_starts = 0
         self._start(stream)
@@ -100,7 +100,7 @@ class Session:
         Forests with another window learn the rows held at once, which is exact: see `_keep`.
         """
         with self.lock:
-            self.window = window
+            self.window = _check_window(window)
             for number in list(self.rows)[: -window if window else 0]:
                 del self.rows[number]
             self.learners.clear()
@@ -111,10 +111,9 @@ class Session:
     def learn(self, n: int, models: tuple[str, ...]) -> str:
         """Let the next n rows of the stream arrive."""
         with self.lock:
-            self._keep(models)
             n = min(n, len(self.stream) - self.position)
-            if n and self.window is None and len(self.rows) + n > MOST_ROWS:
-                raise Refused(f"the page holds at most {MOST_ROWS:,} rows; choose a window, or start again")
+            self._check_room(n)
+            self._keep(models)
             for k in range(self.position, self.position + n):
                 x, y = self.stream.X[k].tolist()
                 self._arrive(Row(x, y, float(self.stream.y[k])))
@@ -127,6 +126,7 @@ class Session:
         """Add a row of the user."""
         with self.lock:
             self._check_row(row)
+            self._check_room(1)
             self._keep(models)
             number = self._arrive(row)
             self._done.append(("added", number, row))
@@ -149,6 +149,8 @@ class Session:
                 self._done.pop()  # it has left the window
             if not self._done:
                 return "Nothing to undo."
+            if self._done[-1][0] == "forgotten":
+                self._check_room(1)
             self._keep(models)
             what, number, row = self._done.pop()
             if what == "added":
@@ -164,8 +166,11 @@ class Session:
         n = len(self.stream.classes)
         if n and row.label not in range(n):
             raise Refused(f"label must be a whole number from 0 to {n - 1}, got {row.label!r}")
-        if len(self.rows) >= MOST_ROWS:
-            raise Refused(f"the page holds at most {MOST_ROWS:,} rows; forget some, or choose a window")
+
+    def _check_room(self, n: int) -> None:
+        """Refuse n more rows if more than `MOST_ROWS` would be held. A window, which is no larger, makes room."""
+        if n and self.window is None and len(self.rows) + n > MOST_ROWS:
+            raise Refused(f"the page holds at most {MOST_ROWS:,} rows: forget some, choose a window, or start again")
 
     def _arrive(self, row: Row) -> int:
         number = self.n_arrived
@@ -273,6 +278,13 @@ class Session:
     def _describe_place(self, row: Row) -> str:
         x, y = self.stream.features
         return f"{x} = {row.x:.3g}, {y} = {row.y:.3g}"
+
+
+def _check_window(window: int | None) -> int | None:
+    """Return a window of at most `MOST_ROWS` rows."""
+    if window is not None and window > MOST_ROWS:
+        raise Refused(f"the page holds at most {MOST_ROWS:,} rows: window must not be larger, got {window:,}")
+    return window
 
 
 def _thin(curve: list[tuple[int, float]]) -> list[tuple[int, float]]:

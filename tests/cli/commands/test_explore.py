@@ -113,6 +113,7 @@ COLUMNS = ("--target", "y", "--columns", "a", "b")
         (("--columns", "a", "b"), 2, "--columns is about the columns of DATA, which is missing"),
         (("--task", "regression"), 2, "--task is about the columns of DATA, which is missing"),
         (("--stream", "sea"), 2, "invalid choice: 'sea'"),
+        (("--window", "5001"), 2, "--window must be at most 5,000, the rows that the page holds, got 5,001"),
         (("--trees", "0"), 2, "invalid whole number of at least 1 value: '0'"),
         (("--port", "70000"), 2, "invalid port from 0 to 65535 value: '70000'"),
         (("--seed", "-1"), 2, "--seed must be from 0 to 4294967295"),

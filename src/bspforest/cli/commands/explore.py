@@ -55,7 +55,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Refuse options that need DATA without it, and DATA without them."""
+    """Refuse a window that the page does not hold, options that need DATA without it, and DATA without them."""
+    if (options.window or 0) > MOST_ROWS:
+        raise UsageError(
+            f"--window must be at most {MOST_ROWS:,}, the rows that the page holds, got {options.window:,}"
+        )
     needed = {"--target": options.target, "--columns": options.columns}
     if options.data is None:
         for name, value in {**needed, "--task": options.task, "--classes": options.classes}.items():
