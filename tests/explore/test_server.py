@@ -102,6 +102,42 @@ def test_requests_of_other_sites_are_refused(server):
     assert server.session.n_arrived == 12
 
 
+ONLY = ", only the page and api/ with state, place, learn, add, forget, undo, reset, hold"
+
+
+def test_addresses_without_the_slash_lead_to_the_page(server):
+    for method in ("GET", "HEAD"):
+        status, headers, _ = ask(server, method, f"/{server.token}")
+        assert (status, headers["Location"]) == (308, f"/{server.token}/")
+    assert ask(server, "POST", f"/{server.token}", "{}")[0] == 405
+    assert ask(server, "GET", f"/{server.token}/?again")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        ("BREW /{token}/ HTTP/1.1", 501),
+        ("TRACE /{token}/ HTTP/1.1", 501),
+        ("CONNECT 127.0.0.1:1 HTTP/1.1", 501),
+        ("GET /" + "x" * 70_000 + " HTTP/1.1", 414),
+        ("GET /{token}/ HTTP/1.1\r\nX: " + "x" * 70_000, 431),
+        ("GET /{token}/ HTTP/1.1\r\n" + "\r\n".join(f"X{k}: 1" for k in range(200)), 431),
+        ("GET /{token}/ HTTP/9.9", 505),
+        ("rubbish", 400),
+        ("one two three four five", 400),
+    ],
+)
+def test_what_is_no_request_is_answered_in_json(server, head, status):
+    data = head.replace("{token}", server.token) + f"\r\nHost: {server.hosts[0]}\r\n\r\n"
+    found, headers, content = send(server, data.encode())
+    assert (found, headers["Content-Type"], headers["X-Content-Type-Options"]) == (
+        status,
+        "application/json",
+        "nosniff",
+    )
+    assert set(json.loads(content)) == {"error"} and server.token.encode() not in content
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status", "message"),
     [
@@ -109,9 +145,11 @@ def test_requests_of_other_sites_are_refused(server):
         ("PUT", "api/learn", 405, "the method must be POST, got PUT"),
         ("POST", "", 405, "the method must be GET, HEAD, got POST"),
         ("DELETE", "", 405, "the method must be GET, HEAD, got DELETE"),
-        ("GET", "api/rows", 404, "there is no 'rows' here"),
-        ("GET", "../../etc/passwd", 404, "there is no 'passwd' here"),
-        ("GET", "state", 404, "there is no 'state' here"),
+        ("GET", "api/rows", 404, f"there is no 'rows' here{ONLY}"),
+        ("GET", "../../etc/passwd", 404, f"there is no 'passwd' here{ONLY}"),
+        ("GET", "state", 404, f"there is no 'state' here{ONLY}"),
+        ("GET", "api/", 404, f"there is no 'api' here{ONLY}"),
+        ("POST", "api", 404, f"there is no 'api' here{ONLY}"),
     ],
 )
 def test_unknown_addresses_and_methods(server, method, path, status, message):

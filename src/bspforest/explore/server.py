@@ -142,6 +142,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_GET
 
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answer what the base class refuses, such as unknown methods and long headers, as other refusals."""
+        if self.request_version == "HTTP/0.9":  # assumed of lines that are no request, and without any head
+            self.request_version = self.protocol_version
+        text = (message or self.responses[code][0])[:200]
+        self._send(code, JSON, _encode({"error": text}), {"Connection": "close"})
+        self._linger()
+
     def log_message(self, format: str, *args: Any) -> None:
         """Keep the terminal quiet; addresses contain the token."""
 
@@ -229,12 +237,18 @@ class _Handler(BaseHTTPRequestHandler):
         origin = self.headers.get("Origin")
         if origin is not None and origin not in [f"http://{host}" for host in self.server.hosts]:
             raise RequestError(403, "requests of other sites are refused")
-        token, slash, path = self.path.removeprefix("/").partition("/")
+        token, slash, path = self.path.partition("?")[0].removeprefix("/").partition("/")
         if not secrets.compare_digest(token.encode(), self.server.token.encode()):
             raise RequestError(403, "the token is wrong: use the address that the command has printed")
+        if not slash:
+            self._check_method("GET", "HEAD")
+            raise RequestError(308, "the address of the page ends with a slash", {"Location": f"/{token}/"})
         request = path.removeprefix("api/")
-        if not slash or (path and (request == path or request not in REQUESTS)):
-            raise RequestError(404, f"there is no {path.split('/')[-1][:40]!r} here")
+        if path and (request == path or request not in REQUESTS):
+            name = path.rstrip("/").split("/")[-1]
+            raise RequestError(
+                404, f"there is no {name[:40]!r} here, only the page and api/ with {', '.join(REQUESTS)}"
+            )
         return request
 
     def _answer(self, request: str) -> dict[str, Any]:
