@@ -355,6 +355,25 @@ def test_the_page_goes_on_after_an_exception(browser):
         assert page.text("#status") == "1 row arrived; 22 rows held."
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_long_and_turned_names(browser, width):
+    names = (*("species " + "x" * 200 + f" {k}" for k in range(6)), "\u202eevil", "שלום")
+    rng = np.random.default_rng(0)
+    stream = PlaneStream("s", "S" * 99, rng.random((40, 2)), np.arange(40) % 8.0, names, ("w" * 500, "h" * 500), "kind")
+    with explore(browser, stream, n=20, width=width) as page:
+        chips = page.page.locator("#legend bdi")
+        shown = chips.all_inner_texts()
+        assert len(set(shown)) == 8 and max(map(len, shown)) <= 42 and "\u202e" not in "".join(shown)
+        assert chips.first.get_attribute("title") == names[0]
+        assert page.page.evaluate("getComputedStyle(document.querySelector('#legend bdi')).unicodeBidi") == "isolate"
+        page.page.hover("#plane-0", position={"x": 150, "y": 100})
+        page.wait()
+        assert len(page.text(".where")) < 140
+        assert page.page.evaluate("document.documentElement.scrollWidth") <= width
+        page.do(lambda: page.page.click("#step"))
+        assert page.page.locator("#status").bounding_box()["width"] > 100
+
+
 def test_any_csv_file(browser, tmp_path, monkeypatch, capsys):
     """The command reads the file, prints the address, and stops at Ctrl-C."""
     path = tmp_path / "plants.csv"

@@ -8,13 +8,15 @@ import re
 import socket
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
+from bspforest.explore import Session, make_stream
 from bspforest.explore.checks import get_view, parse_body
 from bspforest.explore.pictures import View
 from bspforest.explore.server import MOST_BYTES, _Handler
-from bspforest.explore.session import Refused
+from bspforest.explore.session import Refused, describe_choices
 
 MODELS = ["bsp-joint", "mondrian-mean"]
 VIEW = {
@@ -360,11 +362,20 @@ def test_an_answer_describes_the_session_right_after_the_change(own_server, monk
     assert session.stream.name == "moons"
 
 
-def test_names_of_columns_cannot_end_the_script(server):
-    from dataclasses import replace
+def test_names_are_shortened_and_kept_to_themselves(server):
+    names = {"classes": ("a" * 900 + "1", "a" * 900 + "2"), "features": ("b\u202e", "c\n"), "target": "kind" * 99}
+    session = Session(replace(make_stream("moons"), title="d" * 99, **names), n_trees=3)
+    session.learn(3, tuple(MODELS))
+    stream = session.describe(View(tuple(MODELS)))["stream"]
+    assert len(set(stream["classes"])) == 2 and {len(name) for name in stream["classes"]} == {40}
+    assert stream["whole"]["classes"] == list(names["classes"])
+    assert stream["features"] == [r"b\u202e", r"c\n"] and len(stream["target"]) == 40
+    assert r"at b\u202e = " in session.forget(0, tuple(MODELS))
+    assert len(session.reset("moons")) < 80
 
+
+def test_names_of_columns_cannot_end_the_script(server):
     from bspforest.explore.assets import make_page
-    from bspforest.explore.session import Session, describe_choices
 
     name = "</script><script>alert(1)</script>"
     page, _ = make_page(describe_choices(Session(replace(server.session.stream, name=name, title=name))))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .learner import ERROR_ROWS, MODELS, HonestErrors, Learner, Row
+from .names import MOST_WHOLE, show_name
 from .pictures import GRID, View, draw_panel, find_time, read_place
 from .streams import MOST_ROWS, STREAMS, PlaneStream, make_stream
 
@@ -83,7 +84,7 @@ class Session:
         with self.lock:
             if start != self.n_starts:
                 raise Stale(
-                    f"another page has started the stream {self.stream.title!r} since, so nothing was changed here"
+                    f"another page has started the stream '{show_name(self.stream.title)}' since, so nothing was changed here"
                 )
 
     def reset(self, name: str) -> str:
@@ -92,7 +93,7 @@ class Session:
             if name not in self.stream_names:
                 raise Refused(f"stream must be one of {', '.join(self.stream_names)}, got {name!r}")
             self._start(self._given if name == self._given.name else make_stream(name, self.seed))
-            return f"{self.stream.title}: started again, no rows held."
+            return f"{show_name(self.stream.title)}: started again, no rows held."
 
     def hold(self, window: int | None) -> str:
         """Hold only the latest rows from now on, or all that will come.
@@ -249,9 +250,14 @@ class Session:
         return {
             "name": stream.name,
             "length": len(stream),
-            "classes": list(stream.classes),
-            "features": list(stream.features),
-            "target": stream.target,
+            "classes": [show_name(name) for name in stream.classes],
+            "features": [show_name(name) for name in stream.features],
+            "target": show_name(stream.target),
+            "whole": {
+                "classes": [show_name(name, MOST_WHOLE) for name in stream.classes],
+                "features": [show_name(name, MOST_WHOLE) for name in stream.features],
+                "target": show_name(stream.target, MOST_WHOLE),
+            },
             "limits": stream.limits.tolist(),
             "scale": list(stream.scale),
             "spread": stream.spread,
@@ -276,7 +282,7 @@ class Session:
         return f"{n:,} row{'s' * (n != 1)} held"
 
     def _describe_place(self, row: Row) -> str:
-        x, y = self.stream.features
+        x, y = map(show_name, self.stream.features)
         return f"{x} = {row.x:.3g}, {y} = {row.y:.3g}"
 
 
@@ -297,7 +303,7 @@ def describe_choices(session: Session) -> dict[str, Any]:
     """Return what can be chosen on the page, which never changes."""
     return {
         "models": {name: model.title for name, model in MODELS.items()},
-        "streams": session.stream_names,
+        "streams": {name: show_name(title) for name, title in session.stream_names.items()},
         "windows": list(dict.fromkeys([*WINDOWS, session.window])),
         "trees": session.n_trees,
         "error_rows": ERROR_ROWS,

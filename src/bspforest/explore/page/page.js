@@ -128,12 +128,14 @@ function describePlace(place) {
 
 function show() {
   if (!state) return;
+  const { whole } = state.stream;
   state.panels.forEach((panel, k) => {
     setData(`held-${k}`, panel.held, formatNumber(panel.held, 6));
     setData(`leaves-${k}`, panel.leaves, formatNumber(panel.leaves));
     setData(`error-${k}`, panel.error, formatError(panel.error, state.stream));
     const place = panel.place;
     setData(`place-${k}`, place && (place.probabilities ? place.probabilities.join(" ") : `${place.prediction} ${place.std}`), describePlace(place));
+    $(`place-${k}`).title = place && place.probabilities ? whole.classes[place.best] : "";
     planes[k].view = { ...view };
     planes[k].draw(rows, newest);
     planes[k].canvas.setAttribute("aria-label", `Plane of the ${CHOICES.models[panel.model]}: ${formatNumber(panel.held, 6)} rows`);
@@ -141,7 +143,7 @@ function show() {
   const [x, y] = view.place || [];
   const [nameX, nameY] = state.stream.features;
   const where = view.place ? `At ${nameX} = ${formatNumber(x)}, ${nameY} = ${formatNumber(y)}` : "At the crosshair";
-  for (const term of document.querySelectorAll(".where")) term.textContent = where;
+  for (const term of document.querySelectorAll(".where")) [term.textContent, term.title] = [where, whole.features.join(", ")];
   for (const term of document.querySelectorAll(".leaves")) term.textContent = view.is_tree ? `Leaves of tree ${view.tree + 1}` : "Leaves per tree";
   for (const term of document.querySelectorAll(".error")) term.textContent = `Honest ${errorName(state.stream)}`;
   $("curve-title").textContent = `Honest ${errorName(state.stream)}: each row is predicted before it is learned; latest ${CHOICES.error_rows} rows`;
@@ -185,10 +187,11 @@ function showBudget() {
 
 // Fill the controls that depend on the stream: labels, and the legend of colours.
 function fillLabels() {
-  const { classes, scale, name, target } = state.stream;
+  const { classes, scale, name, whole } = state.stream;
   $("label-number").hidden = classes.length > 0;
   $("label-class").hidden = !classes.length;
   fill($("class"), classes.map((label, k) => [k, label]));
+  whole.classes.forEach((label, k) => ($("class").options[k].title = label));
   $("number").value = Number(((scale[0] + 3 * scale[1]) / 4).toPrecision(2));
   $("stream").value = name;
   $("window").value = String(state.window);
@@ -197,7 +200,7 @@ function fillLabels() {
 
 function fillLegend() {
   if (!state) return;
-  const legend = $("legend"), { classes, scale, spread, target } = state.stream;
+  const legend = $("legend"), { classes, scale, spread, target, whole } = state.stream;
   legend.replaceChildren();
   const addBar = (from, to, colour) => {
     const bar = document.createElement("canvas"), context = bar.getContext("2d");
@@ -206,7 +209,7 @@ function fillLegend() {
       context.fillStyle = toStyle(colour(k / 219));
       context.fillRect(k, 0, 1, 24);
     }
-    legend.append(from, bar, to);
+    legend.append(makeName(from, whole.target), bar, to);
   };
   if (view.shows === "uncertainty") {
     const ends = classes.length ? ["sure", "unsure"] : ["standard deviation 0", formatNumber(spread)];
@@ -221,8 +224,15 @@ function makeChip(label, k) {
   tracePoint(context, 16, 16, 10, k, state.stream);
   context.fillStyle = toStyle(classColour(k));
   context.fill();
-  chip.append(mark, label);
+  chip.append(mark, makeName(label, state.stream.whole.classes[k]));
   return chip;
+}
+
+// Return a name whose direction of writing is its own, with the whole of it on hovering.
+function makeName(text, whole) {
+  const name = document.createElement("bdi");
+  [name.textContent, name.title] = [text, whole];
+  return name;
 }
 
 function fill(select, choices) {
