@@ -333,6 +333,14 @@ def test_columns_of_any_scale(browser, offset, scale):
             assert texts and len(set(texts)) == len(texts)
         longest = page.page.evaluate("measureTicks(planes[0].canvas.getContext('2d'), planes[0].ticks[1])")
         assert longest > 10 and 18 + longest < area["x"]  # beside the name of the axis
+        ends = page.page.evaluate(
+            """() => {
+                const context = planes[0].canvas.getContext('2d');
+                return planes[0].ticks[0].map(([tick, text]) =>
+                    planes[0].placeTick(context, tick, text) + measureTicks(context, [[tick, text]]) / 2);
+            }"""
+        )
+        assert max(ends) <= page.page.evaluate("planes[0].canvas.clientWidth")
 
 
 def test_labels_that_are_all_alike_and_large(browser):

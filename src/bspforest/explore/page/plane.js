@@ -183,6 +183,12 @@ class Plane {
     }
   }
 
+  // Return the middle of a number on the horizontal axis, such that the last one ends on the canvas.
+  placeTick(context, tick, text) {
+    const most = this.canvas.clientWidth - context.measureText(text).width / 2 - 1;
+    return Math.min(this.toPixels(tick, this.stream.limits[0][1])[0], most);
+  }
+
   drawAxes(context) {
     const area = this.area, [low] = this.stream.limits, [nameX, nameY] = this.stream.features, [ticksX, ticksY] = this.ticks;
     context.strokeStyle = getInk("line");
@@ -191,7 +197,7 @@ class Plane {
     context.fillStyle = getInk("soft");
     context.font = FONT;
     [context.textAlign, context.textBaseline] = ["center", "top"];
-    for (const [tick, text] of ticksX) context.fillText(text, this.toPixels(tick, low[1])[0], area.y + area.height + 5);
+    for (const [tick, text] of ticksX) context.fillText(text, this.placeTick(context, tick, text), area.y + area.height + 5);
     context.fillText(nameX, area.x + area.width / 2, area.y + area.height + 20, area.width);
     [context.textAlign, context.textBaseline] = ["right", "middle"];
     for (const [tick, text] of ticksY) context.fillText(text, area.x - 5, this.toPixels(low[0], tick)[1]);
