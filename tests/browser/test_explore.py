@@ -10,7 +10,7 @@ import pytest
 from browsers import open_page
 
 from bspforest.cli.main import main
-from bspforest.explore import ExploreServer, Session, make_stream
+from bspforest.explore import ExploreServer, PlaneStream, Session, make_stream
 
 LEFT, RIGHT = "bsp-joint", "mondrian-mean"
 TIMEOUT = 30_000  # milliseconds, for slow machines
@@ -32,9 +32,9 @@ def serve(session):
 class ExplorePage:
     """A page and the session behind it."""
 
-    def __init__(self, page, session):
-        self.page, self.session = page, session
-        page.set_default_timeout(TIMEOUT)
+    def __init__(self, watched, session):
+        self.page, self.problems, self.session = watched.page, watched.problems, session
+        self.page.set_default_timeout(TIMEOUT)
 
     def wait(self):
         """Wait until the page has shown all that it has asked for."""
@@ -79,11 +79,11 @@ class ExplorePage:
 
 @contextmanager
 def explore(browser, stream="bumps", n=20, **how):
-    session = Session(make_stream(stream, 1), n_trees=5)
+    session = Session(make_stream(stream, 1) if isinstance(stream, str) else stream, n_trees=5)
     if n:
         session.learn(n, (LEFT, RIGHT))
     with serve(session) as url, open_page(browser, **how) as watched:
-        page = ExplorePage(watched.page, session)
+        page = ExplorePage(watched, session)
         page.do(lambda: watched.page.goto(url))
         yield page
 
@@ -263,6 +263,25 @@ def test_what_comes_too_late_is_dropped(browser):
         assert page.session.stream.name == "moons" and not page.session.rows
 
 
+def test_a_page_of_an_earlier_start_shows_the_new_one(browser):
+    """Another tab has chosen another stream: a click here must not reach its rows."""
+    with explore(browser) as page:
+        row = page.session.rows[3]
+        page.session.reset("moons")
+        page.session.learn(10, (LEFT, RIGHT))
+        page.click(row.x, row.y)
+        assert "another page has started the stream" in page.text("#status")
+        assert page.problems and all("409" in problem for problem in page.problems)
+        page.problems.clear()
+        assert [*page.session.rows] == [*range(10)]
+        assert page.page.input_value("#stream") == "moons" and page.page.is_visible("#class")
+        page.check_numbers()
+        page.session.reset("waves")
+        page.do(lambda: page.page.hover("#plane-0", position={"x": 150, "y": 100}))
+        assert page.page.input_value("#stream") == "waves"
+        assert page.problems == []
+
+
 def test_adding_a_row_on_top_of_another(browser):
     with explore(browser) as page:
         row = page.session.rows[3]
@@ -297,6 +316,72 @@ def test_every_control_has_a_name(browser):
         assert nameless == []
 
 
+@pytest.mark.parametrize(("offset", "scale"), [(0.0, 1e-6), (0.0, 1e12), (1e9, 1e-3), (1e17, 100.0)])
+def test_columns_of_any_scale(browser, offset, scale):
+    """Cuts are where they are in columns of scale 1, and the numbers on the axes fit and differ."""
+    X = np.random.default_rng(0).random((30, 2))
+    with explore(browser, PlaneStream("s", "S", offset + X * scale, X[:, 0]), n=30) as page:
+        ends = page.page.evaluate(
+            "planes[0].panel.cuts.map((cut) => planes[0].toPixels(cut[0], cut[1]).map(Math.round))"
+        )
+        area = page.page.evaluate("planes[0].area")
+        assert len(ends) == 29 or offset == 1e17
+        assert all(area["x"] - 1 <= x <= area["x"] + area["width"] + 1 for x, _ in ends)
+        assert len({tuple(end) for end in ends}) > (20 if offset < 1e17 else 2)
+        for ticks in page.page.evaluate("planes[0].ticks"):
+            texts = [text for _, text in ticks]
+            assert texts and len(set(texts)) == len(texts)
+        longest = page.page.evaluate("measureTicks(planes[0].canvas.getContext('2d'), planes[0].ticks[1])")
+        assert longest > 10 and 18 + longest < area["x"]  # beside the name of the axis
+        ends = page.page.evaluate(
+            """() => {
+                const context = planes[0].canvas.getContext('2d');
+                return planes[0].ticks[0].map(([tick, text]) =>
+                    planes[0].placeTick(context, tick, text) + measureTicks(context, [[tick, text]]) / 2);
+            }"""
+        )
+        assert max(ends) <= page.page.evaluate("planes[0].canvas.clientWidth")
+
+
+def test_labels_that_are_all_alike_and_large(browser):
+    X = np.random.default_rng(0).random((30, 2))
+    with explore(browser, PlaneStream("s", "S", X, np.full(30, 1e17)), n=5) as page:
+        page.do(lambda: page.page.click("#step"))
+        assert page.text("#held-0") == "6" and "1.5e17" in page.text("#legend")
+        assert page.page.evaluate("ramps.viridis(NaN)") == page.page.evaluate("ramps.viridis(0)")
+
+
+def test_the_page_goes_on_after_an_exception(browser):
+    with explore(browser) as page:
+        page.page.evaluate("() => { window.kept = drawCurve; drawCurve = () => { throw new Error('no pen'); }; }")
+        page.do(lambda: page.page.click("#step"))
+        assert "no pen" in page.text("#status")
+        assert any("no pen" in problem for problem in page.problems)
+        page.problems.clear()
+        page.page.evaluate("() => { drawCurve = window.kept; }")
+        page.do(lambda: page.page.click("#step"))
+        assert page.text("#status") == "1 row arrived; 22 rows held."
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_long_and_turned_names(browser, width):
+    names = (*("species " + "x" * 200 + f" {k}" for k in range(6)), "\u202eevil", "שלום")
+    rng = np.random.default_rng(0)
+    stream = PlaneStream("s", "S" * 99, rng.random((40, 2)), np.arange(40) % 8.0, names, ("w" * 500, "h" * 500), "kind")
+    with explore(browser, stream, n=20, width=width) as page:
+        chips = page.page.locator("#legend bdi")
+        shown = chips.all_inner_texts()
+        assert len(set(shown)) == 8 and max(map(len, shown)) <= 42 and "\u202e" not in "".join(shown)
+        assert chips.first.get_attribute("title") == names[0]
+        assert page.page.evaluate("getComputedStyle(document.querySelector('#legend bdi')).unicodeBidi") == "isolate"
+        page.page.hover("#plane-0", position={"x": 150, "y": 100})
+        page.wait()
+        assert len(page.text(".where")) < 140
+        assert page.page.evaluate("document.documentElement.scrollWidth") <= width
+        page.do(lambda: page.page.click("#step"))
+        assert page.page.locator("#status").bounding_box()["width"] > 100
+
+
 def test_any_csv_file(browser, tmp_path, monkeypatch, capsys):
     """The command reads the file, prints the address, and stops at Ctrl-C."""
     path = tmp_path / "plants.csv"
@@ -312,7 +397,7 @@ def test_any_csv_file(browser, tmp_path, monkeypatch, capsys):
         thread.start()
         try:
             with open_page(browser) as watched:
-                page = ExplorePage(watched.page, server.session)
+                page = ExplorePage(watched, server.session)
                 page.do(lambda: watched.page.goto(server.url))
                 assert watched.page.input_value("#stream") == "file plants.csv"
                 for _ in range(5):

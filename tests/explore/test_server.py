@@ -6,11 +6,17 @@ import http.client
 import json
 import re
 import socket
+import threading
+import time
+from dataclasses import replace
 
 import pytest
 
+from bspforest.explore import Session, make_stream
+from bspforest.explore.checks import get_view, parse_body
 from bspforest.explore.pictures import View
-from bspforest.explore.server import MOST_BYTES
+from bspforest.explore.server import MOST_BYTES, _Handler
+from bspforest.explore.session import Refused, describe_choices
 
 MODELS = ["bsp-joint", "mondrian-mean"]
 VIEW = {
@@ -22,6 +28,7 @@ VIEW = {
     "budget": 1,
     "place": None,
 }
+DIGITS = "7" * 9000  # sent as a number, which `json.dumps` refuses to write
 LABEL = {"x": 0.5, "y": 0.5, "label": 1.0}
 
 
@@ -38,7 +45,9 @@ def ask(server, method, path, body=None, headers=None):
 
 def post(server, request, content, **more):
     """Send a request of the page; return its status and JSON answer."""
-    body = content if isinstance(content, (str, bytes)) else json.dumps(content)
+    body = content
+    if isinstance(content, dict):
+        body = json.dumps({"start": server.session.n_starts, **content}).replace(f'"{DIGITS}"', DIGITS)
     status, headers, answer = ask(server, "POST", f"/{server.token}/api/{request}", body, **more)
     assert headers["Content-Type"] == "application/json"
     return status, json.loads(answer)
@@ -95,6 +104,42 @@ def test_requests_of_other_sites_are_refused(server):
     assert server.session.n_arrived == 12
 
 
+ONLY = ", only the page and api/ with state, place, learn, add, forget, undo, reset, hold"
+
+
+def test_addresses_without_the_slash_lead_to_the_page(server):
+    for method in ("GET", "HEAD"):
+        status, headers, _ = ask(server, method, f"/{server.token}")
+        assert (status, headers["Location"]) == (308, f"/{server.token}/")
+    assert ask(server, "POST", f"/{server.token}", "{}")[0] == 405
+    assert ask(server, "GET", f"/{server.token}/?again")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        ("BREW /{token}/ HTTP/1.1", 501),
+        ("TRACE /{token}/ HTTP/1.1", 501),
+        ("CONNECT 127.0.0.1:1 HTTP/1.1", 501),
+        ("GET /" + "x" * 70_000 + " HTTP/1.1", 414),
+        ("GET /{token}/ HTTP/1.1\r\nX: " + "x" * 70_000, 431),
+        ("GET /{token}/ HTTP/1.1\r\n" + "\r\n".join(f"X{k}: 1" for k in range(200)), 431),
+        ("GET /{token}/ HTTP/9.9", 505),
+        ("rubbish", 400),
+        ("one two three four five", 400),
+    ],
+)
+def test_what_is_no_request_is_answered_in_json(server, head, status):
+    data = head.replace("{token}", server.token) + f"\r\nHost: {server.hosts[0]}\r\n\r\n"
+    found, headers, content = send(server, data.encode())
+    assert (found, headers["Content-Type"], headers["X-Content-Type-Options"]) == (
+        status,
+        "application/json",
+        "nosniff",
+    )
+    assert set(json.loads(content)) == {"error"} and server.token.encode() not in content
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status", "message"),
     [
@@ -102,9 +147,11 @@ def test_requests_of_other_sites_are_refused(server):
         ("PUT", "api/learn", 405, "the method must be POST, got PUT"),
         ("POST", "", 405, "the method must be GET, HEAD, got POST"),
         ("DELETE", "", 405, "the method must be GET, HEAD, got DELETE"),
-        ("GET", "api/rows", 404, "there is no 'rows' here"),
-        ("GET", "../../etc/passwd", 404, "there is no 'passwd' here"),
-        ("GET", "state", 404, "there is no 'state' here"),
+        ("GET", "api/rows", 404, f"there is no 'rows' here{ONLY}"),
+        ("GET", "../../etc/passwd", 404, f"there is no 'passwd' here{ONLY}"),
+        ("GET", "state", 404, f"there is no 'state' here{ONLY}"),
+        ("GET", "api/", 404, f"there is no 'api' here{ONLY}"),
+        ("POST", "api", 404, f"there is no 'api' here{ONLY}"),
     ],
 )
 def test_unknown_addresses_and_methods(server, method, path, status, message):
@@ -135,6 +182,69 @@ def test_length_must_be_a_number(server, length):
         assert b" 411 " in connection.recv(1000).split(b"\r\n")[0]
 
 
+def send(server, data, *, shuts=False):
+    """Send bytes on a new connection, and perhaps the end of them; return the status, headers and content of the answer."""
+    with socket.create_connection(server.server_address, timeout=20) as connection:
+        connection.sendall(data)
+        if shuts:
+            connection.shutdown(socket.SHUT_WR)
+        response = http.client.HTTPResponse(connection)
+        response.begin()
+        return response.status, response.headers, response.read()
+
+
+def make_head(server, length, *, token=None, host=None):
+    """Return the head of a request to learn."""
+    lines = [f"POST /{token or server.token}/api/learn HTTP/1.1", f"Host: {host or server.hosts[0]}"]
+    lines += ["Content-Type: application/json"] + ([] if length is None else [f"Content-Length: {length}"])
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+@pytest.mark.parametrize(("body", "came"), [(b"", 0), (b'{"rows"', 7)])
+def test_a_body_must_arrive_in_time(server, monkeypatch, body, came):
+    monkeypatch.setattr(_Handler, "timeout", 0.3)
+    status, _, content = send(server, make_head(server, 50) + body)
+    message = f"the body must arrive within 0.3 s: {came} of 50 bytes came"
+    assert (status, json.loads(content)) == (408, {"error": message})
+
+
+def test_a_body_that_trickles_in_takes_no_longer(server, monkeypatch):
+    monkeypatch.setattr(_Handler, "timeout", 0.3)
+    with socket.create_connection(server.server_address, timeout=20) as connection:
+        connection.sendall(make_head(server, 5000))
+        connection.settimeout(0.05)
+        for _ in range(100):
+            connection.sendall(b" ")
+            try:
+                answer = connection.recv(1000)
+                break
+            except TimeoutError:
+                pass
+        else:
+            pytest.fail("no answer within 5 s")
+    assert b" 408 " in answer.split(b"\r\n")[0]
+
+
+@pytest.mark.parametrize("wrong", [{"token": "wrong"}, {"host": "evil.example"}])
+def test_strangers_are_refused_before_their_body_is_read(server, wrong):
+    start = time.monotonic()
+    assert send(server, make_head(server, 50, **wrong))[0] == 403
+    assert time.monotonic() - start < _Handler.timeout / 2
+
+
+def test_a_body_that_is_cut_off_is_not_applied(server):
+    body = json.dumps({"rows": 1, "view": VIEW, "start": server.session.n_starts}).encode()
+    status, _, content = send(server, make_head(server, 9999) + body, shuts=True)
+    message = f"the body ended early: {len(body)} bytes came, expected 9,999"
+    assert (status, json.loads(content)) == (400, {"error": message})
+    assert server.session.n_arrived == 12
+
+
+def test_a_body_needs_its_length(server):
+    status, _, content = send(server, make_head(server, None))
+    assert status == 411 and "as Content-Length" in json.loads(content)["error"]
+
+
 @pytest.mark.parametrize(
     ("request_", "content", "message"),
     [
@@ -155,11 +265,16 @@ def test_length_must_be_a_number(server, length):
         ("add", '{"x": NaN, "y": 0.5, "label": 1}', "the body must be a JSON object: NaN is not a finite number"),
         ("add", '{"x": -Infinity, "y": 0.5, "label": 1}', "-Infinity is not a finite number"),
         ("add", {**LABEL, "label": 10**400, "view": VIEW}, "label must be a finite number"),
+        ("learn", {"rows": DIGITS, "view": VIEW}, "rows must be a whole number from 1 to 200, got 777"),
+        ("add", {**LABEL, "x": DIGITS, "view": VIEW}, "x must be a finite number, got 777"),
+        ("state", {"view": {"models": DIGITS}}, "models must be two of bsp-joint, bsp-mean, mondrian-joint, mondrian-mean, got 777"),
         ("forget", {"id": 12, "view": VIEW}, "row 12 is not held"),
         ("forget", {"id": -1, "view": VIEW}, "id must be a whole number from 0 to 1000000000, got -1"),
         ("forget", {"id": "3", "view": VIEW}, "id must be a whole number"),
         ("reset", {"stream": "sea", "view": VIEW}, "stream must be one of bumps, waves"),
         ("reset", {"stream": ["moons"], "view": VIEW}, "stream must be one of bumps, waves"),
+        ("forget", {"id": 3, "view": VIEW, "start": None}, "start must be a whole number from 0 to 1000000000, got null"),
+        ("hold", {"window": 10**9, "view": VIEW}, "the page holds at most 5,000 rows: window must not be larger"),
         ("hold", {"window": 0, "view": VIEW}, "window must be a whole number from 1 to"),
         ("state", {"view": {**VIEW, "models": ["bsp-joint"]}}, "models must be two of bsp-joint, bsp-mean"),
         ("state", {"view": {**VIEW, "models": ["bsp-joint", {}]}}, "models must be two of bsp-joint, bsp-mean"),
@@ -178,6 +293,18 @@ def test_bad_requests_say_what_was_expected_and_change_nothing(server, request_,
     assert (status, set(answer)) == (400, {"error"})
     assert message in answer["error"] and len(answer["error"]) < 300
     assert server.session.describe(View(tuple(MODELS))) == before
+
+
+@pytest.mark.parametrize("where", ['{"view":%s}', "%s", '{"view":{"models":[%s,1]}}'])
+def test_nested_values_are_refused_at_every_depth(server, where):
+    """Those that can be read may still be too deep to be written in the message."""
+    depths = range(1, 1300)
+    for depth in depths:
+        with pytest.raises(Refused, match="must be"):
+            get_view(parse_body((where % ("[" * depth + "]" * depth)).encode()), server.session)
+    for depth in depths[900:1050]:  # threads have stacks of their own
+        status, answer = post(server, "learn", where % ("[" * depth + "]" * depth))
+        assert status == 400 and len(answer["error"]) < 200
 
 
 def test_requests_of_a_page(own_server):
@@ -199,11 +326,56 @@ def test_requests_of_a_page(own_server):
     assert (state["held"], state["window"], state["stream"]["classes"]) == (0, 5, ["upper", "lower"])
 
 
-def test_names_of_columns_cannot_end_the_script(server):
-    from dataclasses import replace
+CHANGES = {"learn": {"rows": 1}, "add": LABEL, "forget": {"id": 3}, "undo": {}, "hold": {"window": 5}}
 
+
+@pytest.mark.parametrize("request_", CHANGES)
+def test_pages_of_an_earlier_start_change_nothing(own_server, request_):
+    server = own_server
+    post(server, "forget", {"id": 0, "view": VIEW})
+    post(server, "reset", {"stream": "waves", "view": VIEW})
+    post(server, "learn", {"rows": 12, "view": VIEW})
+    before = server.session.describe(View(tuple(MODELS)))
+    status, answer = post(server, request_, {**CHANGES[request_], "view": VIEW, "start": before["start"] - 1})
+    assert (status, set(answer)) == (409, {"error"}) and "another page has started" in answer["error"]
+    assert server.session.describe(View(tuple(MODELS))) == before
+    assert post(server, request_, {**CHANGES[request_], "view": VIEW})[0] == 200
+
+
+def test_an_answer_describes_the_session_right_after_the_change(own_server, monkeypatch):
+    """A change by another page has to wait for the description."""
+    session = own_server.session
+    others = []
+
+    def forget_and_race(number, models, forget=session.forget):
+        message = forget(number, models)
+        others.append(threading.Thread(target=session.reset, args=("moons",)))
+        others[0].start()
+        others[0].join(0.3)
+        return message
+
+    monkeypatch.setattr(session, "forget", forget_and_race)
+    status, state = post(own_server, "forget", {"id": 3, "view": VIEW})
+    others[0].join()
+    assert status == 200 and state["message"].startswith("Row 3 forgotten")
+    assert (state["stream"]["name"], state["held"]) == ("bumps", 11)
+    assert session.stream.name == "moons"
+
+
+def test_names_are_shortened_and_kept_to_themselves(server):
+    names = {"classes": ("a" * 900 + "1", "a" * 900 + "2"), "features": ("b\u202e", "c\n"), "target": "kind" * 99}
+    session = Session(replace(make_stream("moons"), title="d" * 99, **names), n_trees=3)
+    session.learn(3, tuple(MODELS))
+    stream = session.describe(View(tuple(MODELS)))["stream"]
+    assert len(set(stream["classes"])) == 2 and {len(name) for name in stream["classes"]} == {40}
+    assert stream["whole"]["classes"] == list(names["classes"])
+    assert stream["features"] == [r"b\u202e", r"c\n"] and len(stream["target"]) == 40
+    assert r"at b\u202e = " in session.forget(0, tuple(MODELS))
+    assert len(session.reset("moons")) < 80
+
+
+def test_names_of_columns_cannot_end_the_script(server):
     from bspforest.explore.assets import make_page
-    from bspforest.explore.session import Session, describe_choices
 
     name = "</script><script>alert(1)</script>"
     page, _ = make_page(describe_choices(Session(replace(server.session.stream, name=name, title=name))))

@@ -24,7 +24,7 @@ def make(name="bumps", n=40, models=BOTH, **parameters):
     return session
 
 
-def decode(text, kind="<f4"):
+def decode(text, kind="<f8"):
     return np.frombuffer(base64.b64decode(text), kind)
 
 
@@ -69,7 +69,7 @@ def test_surface_at_the_right_end_is_what_the_forest_predicts(name, shows):
             np.testing.assert_array_equal(decode(panel["surface"]["best"], "<u1"), shares.argmax(axis=1))
             expected = shares.max(axis=1) if shows == "prediction" else 1.0 - shares.max(axis=1)
         assert values.shape == (GRID * GRID,)
-        np.testing.assert_array_equal(values, expected.astype("<f4"))
+        np.testing.assert_array_equal(values, expected)
 
 
 def test_the_grid_begins_at_the_upper_left():
@@ -224,6 +224,44 @@ def test_a_class_must_exist(label):
         make("moons").add(Row(0.5, 0.5, label), BOTH)
 
 
+@pytest.fixture
+def most_rows(monkeypatch):
+    """Let the page hold no more than 30 rows."""
+    monkeypatch.setattr("bspforest.explore.session.MOST_ROWS", 30)
+
+
+ROW = Row(0.5, 0.5, 1.0)
+CHANGES = {"learn": lambda s: s.learn(1, BOTH), "add": lambda s: s.add(ROW, BOTH), "undo": lambda s: s.undo(BOTH)}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_no_change_exceeds_the_rows_that_the_page_holds(most_rows, change):
+    session = make(n=30)
+    session.forget(3, BOTH)
+    session.learn(1, BOTH)
+    before = session.describe(View(BOTH))
+    with pytest.raises(Refused, match="the page holds at most 30 rows: forget some, choose a window, or start again"):
+        CHANGES[change](session)
+    assert session.describe(View(BOTH)) == before
+    session.hold(30)  # now each row takes the place of the oldest one
+    CHANGES[change](session)
+    assert len(session.rows) == 30 and 0 not in session.rows
+    session.forget(4, BOTH)
+    session.hold(None)
+    CHANGES[change](session)
+    assert len(session.rows) == 30
+
+
+def test_a_window_is_no_larger_than_the_rows_that_the_page_holds(most_rows):
+    session = make(n=5)
+    with pytest.raises(Refused, match="the page holds at most 30 rows: window must not be larger, got 1,000"):
+        session.hold(1000)
+    with pytest.raises(Refused, match="window must not be larger, got 31"):
+        make(window=31)
+    assert session.window is None
+    assert session.hold(30).startswith("Holding the latest 30 rows")
+
+
 def test_a_stream_ends():
     session = make(n=0)
     session.position = len(session.stream) - 2
@@ -243,10 +281,10 @@ def test_few_rows_are_described_as_json(n):
         json.dumps(session.describe(view), allow_nan=False)
 
 
-@pytest.mark.parametrize("classes", [(), ("only",)])
-def test_rows_that_are_all_alike(classes):
+@pytest.mark.parametrize(("label", "classes"), [(0.0, ()), (0.0, ("only",)), (1e17, ()), (-1e17, ()), (1e-9, ())])
+def test_rows_that_are_all_alike(label, classes):
     """Without any spread, scales have ends that differ."""
-    stream = PlaneStream("same", "Same", np.full((30, 2), 3.0), np.zeros(30), classes)
+    stream = PlaneStream("same", "Same", np.full((30, 2), 3.0), np.full(30, label), classes)
     assert stream.scale[0] < stream.scale[1] and stream.spread > 0
     assert (stream.limits[0] < stream.limits[1]).all()
     session = Session(stream, n_trees=3)
@@ -273,3 +311,44 @@ def test_at_the_time_of_a_cut_it_is_made():
     learner = make().learners[BOTH[0]]
     times = learner.cut_times[2]
     assert [learner.count_leaves(time, 2) for time in times] == [*range(2, len(times) + 2)]
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e-6, 1.0, 1e9])
+def test_pictures_do_not_depend_on_the_scale_of_columns(scale):
+    X = np.random.default_rng(0).random((30, 2))
+    stream = PlaneStream("small", "Small", X * [scale, 1.0], X[:, 0])
+    session, models = Session(stream, n_trees=3), ("bsp-joint", "mondrian-joint")
+    session.learn(30, models)
+    low, high = stream.limits
+    for panel in session.describe(View(models, is_tree=True))["panels"]:
+        corners = np.concatenate([np.reshape(polygon, (-1, 2)) for polygon in panel["cells"]["polygons"]])
+        corners = (corners - low) / (high - low)
+        assert len(np.unique(corners.round(4), axis=0)) > 30
+        assert corners.min(axis=0) == pytest.approx([0, 0], abs=2e-5)
+        assert corners.max(axis=0) == pytest.approx([1, 1], abs=2e-5)
+        cuts = np.array(panel["cuts"])
+        assert len(np.unique(cuts[:, :4], axis=0)) == len(cuts) == 29
+        assert (cuts[:, 4] > 0).all()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("size", [1e39, 1e100])
+@pytest.mark.parametrize("shows", ["prediction", "uncertainty"])
+def test_surfaces_of_huge_labels_are_finite(size, shows):
+    rng = np.random.default_rng(0)
+    session = Session(PlaneStream("huge", "Huge", rng.random((30, 2)), rng.random(30) * size), n_trees=3)
+    session.learn(30, BOTH)
+    session.add(Row(0.5, 0.5, -size), BOTH)
+    state = session.describe(View(BOTH, shows, place=(0.5, 0.5)))
+    json.dumps(state, allow_nan=False)
+    for panel in state["panels"]:
+        values = decode(panel["surface"]["values"])
+        assert np.isfinite(values).all() and len(np.unique(values)) > 10
+
+
+def test_surfaces_tell_labels_far_from_0_apart():
+    X = np.random.default_rng(0).random((30, 2))
+    session = Session(PlaneStream("far", "Far", X, 1.7e9 + X[:, 0]), n_trees=3)
+    session.learn(30, BOTH)
+    values = decode(session.describe(View(BOTH))["panels"][1]["surface"]["values"])
+    assert len(np.unique(values)) > 10

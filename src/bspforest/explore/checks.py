@@ -15,12 +15,13 @@ MOST_AT_ONCE = 200
 # Numbers beyond these are mistakes.
 LARGEST = 1e100
 MOST_COUNT = 10**9
+MOST_DIGITS = 1000
 
 
 def parse_body(body: bytes) -> dict[str, Any]:
     """Return the JSON object of a request. NaN and infinite numbers are no JSON."""
     try:
-        content = json.loads(body, parse_constant=_refuse_constant)
+        content = json.loads(body, parse_constant=_refuse_constant, parse_int=_parse_int)
     except (ValueError, RecursionError) as error:
         raise Refused(f"the body must be a JSON object: {error}") from None
     if not isinstance(content, dict):
@@ -32,8 +33,19 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a finite number")
 
 
+class _Digits(str):
+    """A whole number of too many digits to convert, beyond every bound: the check of its field refuses it."""
+
+
+def _parse_int(text: str) -> int | _Digits:
+    return int(text) if len(text) <= MOST_DIGITS else _Digits(text)
+
+
 def _shorten(value: Any) -> str:
-    text = json.dumps(value)
+    try:
+        text = value if isinstance(value, _Digits) else json.dumps(value)
+    except RecursionError:  # read just within the limit, but writing needs more
+        return "lists or objects nested too deeply"
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
@@ -97,6 +109,11 @@ def get_view(content: dict[str, Any], session: Session) -> View:
         budget=get_number(view, "budget", 0.0, 1.0),
         place=place,
     )
+
+
+def get_start(content: dict[str, Any]) -> int:
+    """Return the number of the start whose rows a page shows."""
+    return get_count(content, "start", 0, MOST_COUNT)
 
 
 def get_revision(content: dict[str, Any]) -> int | None:

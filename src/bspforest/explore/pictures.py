@@ -83,14 +83,27 @@ def draw_panel(learner: Learner, view: View, time: float, limits: np.ndarray) ->
     if view.is_tree or view.has_cuts:
         tree = learner.forest.trees_[view.tree]
         cells = find_cells(tree, limits, time)
-        picture["cuts"] = [[round(float(number), 5) for number in cut] for cut in cells.cuts] if view.has_cuts else []
+        digits = _find_digits(limits)
+        picture["cuts"] = [_round_cut(cut, digits) for cut in cells.cuts] if view.has_cuts else []
     if view.is_tree:
         answers = _answer_in_cells(learner, view, time, cells, find_alive(tree, time))
         picture["cells"] = {name: values.tolist() for name, values in _choose(answers, view.shows).items()}
         picture["cells"]["polygons"] = [
-            [round(c, 5) for corner in polygon for c in corner] for polygon in cells.polygons
+            [round(part, n) for corner in polygon for part, n in zip(corner, digits, strict=True)]
+            for polygon in cells.polygons
         ]
     return picture
+
+
+def _find_digits(limits: np.ndarray) -> tuple[int, int]:
+    """Return the decimals of x and of y that matter: a hundred-thousandth of the plane is less than a pixel."""
+    x, y = (5 - math.floor(math.log10(size)) for size in (limits[1] - limits[0]).tolist())
+    return x, y
+
+
+def _round_cut(cut: tuple[float, float, float, float, float], digits: tuple[int, int]) -> list[float]:
+    """Return the ends and the time of a cut, which can be very early."""
+    return [*(round(part, n) for part, n in zip(cut[:4], 2 * digits, strict=True)), float(f"{cut[4]:.6g}")]
 
 
 def _answer_in_cells(learner: Learner, view: View, time: float, cells: Cells, alive: np.ndarray) -> Answers:
@@ -115,8 +128,11 @@ def _choose(answers: Answers, shows: str) -> dict[str, np.ndarray]:
 
 
 def _encode(values: np.ndarray) -> str:
-    """Return numbers as the base64 text of their bytes: floats of 32 bits, and whole numbers of 8."""
-    kind = "<f4" if values.dtype.kind == "f" else "<u1"
+    """Return numbers as the base64 text of their bytes: floats of 64 bits, and whole numbers of 8.
+
+    Floats of 32 bits would take half of the 44 kB, but end at 3.4e38, and hide differences among labels such as 1.7e9.
+    """
+    kind = "<f8" if values.dtype.kind == "f" else "<u1"
     return base64.b64encode(values.astype(kind).tobytes()).decode()
 
 

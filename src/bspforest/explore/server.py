@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import secrets
+import socket
+import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, ClassVar
 
 from .. import __version__
 from .assets import make_page
@@ -17,18 +19,19 @@ from .checks import (
     get_count,
     get_number,
     get_revision,
+    get_start,
     get_view,
     get_window,
     parse_body,
 )
 from .learner import Row
 from .pictures import View
-from .session import Refused, Session, describe_choices
+from .session import Refused, Session, Stale, describe_choices
 
 HOST = "127.0.0.1"
 MOST_BYTES = 16_384  # in the body of a request
+LINGER = 2.0  # seconds in which the rest of a refused request may arrive
 JSON = "application/json"
-
 
 HEADERS = {
     "Cache-Control": "no-store",
@@ -87,11 +90,16 @@ REQUESTS = ("state", "place", *CHANGES)
 def answer(session: Session, request: str, content: dict[str, Any]) -> dict[str, Any]:
     """Return the JSON answer to a request of a page."""
     view = get_view(content, session)
-    if request == "place":
-        return {"places": session.read_place(view)}
     known = get_revision(content)
-    message = CHANGES[request](session, content, view) if request in CHANGES else ""
-    return {"message": message, **session.describe(view, known)}
+    with session.lock:  # once, so that no change of another page comes between
+        if request == "place":
+            return {"start": session.n_starts, "places": session.read_place(view)}
+        message = ""
+        if request in CHANGES:
+            if request != "reset":  # which is about no rows
+                session.check_start(get_start(content))
+            message = CHANGES[request](session, content, view)
+        return {"message": message, **session.describe(view, known)}
 
 
 class ExploreServer(ThreadingHTTPServer):
@@ -127,12 +135,20 @@ class _Handler(BaseHTTPRequestHandler):
     server: ExploreServer
     server_version = f"bspforest/{__version__}"
     sys_version = ""
-    timeout = 30  # seconds for a request to arrive
+    timeout: ClassVar[float] = 30  # seconds for a request to arrive
 
     def do_GET(self) -> None:
         self._reply()
 
     do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_GET
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answer what the base class refuses, such as unknown methods and long headers, as other refusals."""
+        if self.request_version == "HTTP/0.9":  # assumed of lines that are no request, and without any head
+            self.request_version = self.protocol_version
+        text = (message or self.responses[code][0])[:200]
+        self._send(code, JSON, _encode({"error": text}), {"Connection": "close"})
+        self._linger()
 
     def log_message(self, format: str, *args: Any) -> None:
         """Keep the terminal quiet; addresses contain the token."""
@@ -140,10 +156,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _reply(self) -> None:
         more = {}
         try:
-            body = self._read_body()
             request = self._check_address()
             if request:
-                status, kind, content = 200, JSON, _encode(self._answer(request, body))
+                status, kind, content = 200, JSON, _encode(self._answer(request))
             else:
                 self._check_method("GET", "HEAD")
                 page, policy = make_page(describe_choices(self.server.session))
@@ -152,11 +167,14 @@ class _Handler(BaseHTTPRequestHandler):
         except RequestError as error:
             status, kind, content, more = error.status, JSON, _encode({"error": str(error)}), error.headers
         except Refused as error:
-            status, kind, content = 400, JSON, _encode({"error": str(error)})
+            status = 409 if isinstance(error, Stale) else 400
+            kind, content = JSON, _encode({"error": str(error)})
         except Exception as error:
             message = f"{type(error).__name__}: {error} (this is a mistake in bspforest)"
             status, kind, content = 500, JSON, _encode({"error": message})
         self._send(status, kind, content, more)
+        if status != 200:
+            self._linger()
 
     def _send(self, status: int, kind: str, content: bytes, more: dict[str, str]) -> None:
         self.send_response(status)
@@ -167,15 +185,47 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(content)
 
-    def _read_body(self) -> bytes:
-        """Return the body, at most `MOST_BYTES`. What is longer is read in part, so that the answer arrives."""
-        length = self.headers.get("Content-Length", "0")
+    def _linger(self) -> None:
+        """Read what is left of a refused request: closed with bytes unread, a connection is reset and loses the answer."""
+        end = time.monotonic() + LINGER
+        left = 64 * MOST_BYTES
+        try:
+            self.connection.shutdown(socket.SHUT_WR)
+            while left > 0 and (seconds := end - time.monotonic()) > 0:
+                self.connection.settimeout(seconds)
+                part = self.connection.recv(MOST_BYTES)
+                if not part:
+                    return
+                left -= len(part)
+        except OSError:
+            pass  # it has gone, or took too long
+
+    def _check_length(self) -> int:
+        """Return the length of the body, at most `MOST_BYTES`."""
+        length = self.headers.get("Content-Length", "")
         if self.headers.get("Transfer-Encoding") or not (length.isascii() and length.isdigit() and len(length) < 20):
             raise RequestError(411, "a body needs its length in bytes, as Content-Length")
         if int(length) > MOST_BYTES:
-            self.rfile.read(min(int(length), 64 * MOST_BYTES))
             raise RequestError(413, f"the body has {int(length):,} bytes, expected at most {MOST_BYTES:,}")
-        return self.rfile.read(int(length))
+        return int(length)
+
+    def _read_body(self, length: int) -> bytes:
+        """Return the whole body. One that is cut off could be a valid request of another meaning."""
+        body = b""
+        end = time.monotonic() + self.timeout
+        while len(body) < length:
+            try:
+                self.connection.settimeout(max(end - time.monotonic(), 0.001))
+                part = self.rfile.read1(length - len(body))
+            except TimeoutError:
+                came = f"{len(body):,} of {length:,} bytes came"
+                raise RequestError(408, f"the body must arrive within {self.timeout:g} s: {came}") from None
+            finally:
+                self.connection.settimeout(self.timeout)
+            if not part:
+                raise RequestError(400, f"the body ended early: {len(body):,} bytes came, expected {length:,}")
+            body += part
+        return body
 
     def _check_address(self) -> str:
         """Return the name of the request after the token, empty for the page.
@@ -187,20 +237,27 @@ class _Handler(BaseHTTPRequestHandler):
         origin = self.headers.get("Origin")
         if origin is not None and origin not in [f"http://{host}" for host in self.server.hosts]:
             raise RequestError(403, "requests of other sites are refused")
-        token, slash, path = self.path.removeprefix("/").partition("/")
+        token, slash, path = self.path.partition("?")[0].removeprefix("/").partition("/")
         if not secrets.compare_digest(token.encode(), self.server.token.encode()):
             raise RequestError(403, "the token is wrong: use the address that the command has printed")
+        if not slash:
+            self._check_method("GET", "HEAD")
+            raise RequestError(308, "the address of the page ends with a slash", {"Location": f"/{token}/"})
         request = path.removeprefix("api/")
-        if not slash or (path and (request == path or request not in REQUESTS)):
-            raise RequestError(404, f"there is no {path.split('/')[-1][:40]!r} here")
+        if path and (request == path or request not in REQUESTS):
+            name = path.rstrip("/").split("/")[-1]
+            raise RequestError(
+                404, f"there is no {name[:40]!r} here, only the page and api/ with {', '.join(REQUESTS)}"
+            )
         return request
 
-    def _answer(self, request: str, body: bytes) -> dict[str, Any]:
+    def _answer(self, request: str) -> dict[str, Any]:
         self._check_method("POST")
+        length = self._check_length()
         kind = self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if kind != JSON:
             raise RequestError(415, f"the content type must be {JSON}, got {kind or 'none'}")
-        return answer(self.server.session, request, parse_body(body))
+        return answer(self.server.session, request, parse_body(self._read_body(length)))
 
     def _check_method(self, *allowed: str) -> None:
         if self.command not in allowed:

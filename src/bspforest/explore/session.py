@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .learner import ERROR_ROWS, MODELS, HonestErrors, Learner, Row
+from .names import MOST_WHOLE, show_name
 from .pictures import GRID, View, draw_panel, find_time, read_place
 from .streams import MOST_ROWS, STREAMS, PlaneStream, make_stream
 
@@ -21,6 +22,10 @@ WINDOWS = (None, 500, 200, 50)
 
 class Refused(ValueError):
     """What was asked cannot be done; nothing has changed."""
+
+
+class Stale(Refused):
+    """What was asked is about rows that were dropped by a start since."""
 
 
 class Session:
@@ -36,14 +41,21 @@ class Session:
         Of each forest.
     window : int or None
         Hold only the latest rows.
+
+    Attributes
+    ----------
+    lock : RLock
+        Held by every method. Hold it around several calls that belong together.
+    n_starts : int
+        The number of this start. Rows of one start have numbers that those of another have, too.
     """
 
     def __init__(self, stream: PlaneStream, *, n_trees: int = 40, seed: int = 0, window: int | None = None) -> None:
         self._given = stream
-        self._lock = RLock()
+        self.lock = RLock()
         self.n_trees = n_trees
         self.seed = seed
-        self.window = window
+        self.window = _check_window(window)
         self.revision = 0
         self.n_starts = 0
         self._start(stream)
@@ -67,21 +79,29 @@ class Session:
     # ------------------------------------------------------------------------------------------------------------------
     # Changing
 
+    def check_start(self, start: int) -> None:
+        """Refuse a change that is meant for another start, as by a page in another tab."""
+        with self.lock:
+            if start != self.n_starts:
+                raise Stale(
+                    f"another page has started the stream '{show_name(self.stream.title)}' since, so nothing was changed here"
+                )
+
     def reset(self, name: str) -> str:
         """Begin a stream again, without any rows."""
-        with self._lock:
+        with self.lock:
             if name not in self.stream_names:
                 raise Refused(f"stream must be one of {', '.join(self.stream_names)}, got {name!r}")
             self._start(self._given if name == self._given.name else make_stream(name, self.seed))
-            return f"{self.stream.title}: started again, no rows held."
+            return f"{show_name(self.stream.title)}: started again, no rows held."
 
     def hold(self, window: int | None) -> str:
         """Hold only the latest rows from now on, or all that will come.
 
         Forests with another window learn the rows held at once, which is exact: see `_keep`.
         """
-        with self._lock:
-            self.window = window
+        with self.lock:
+            self.window = _check_window(window)
             for number in list(self.rows)[: -window if window else 0]:
                 del self.rows[number]
             self.learners.clear()
@@ -91,11 +111,10 @@ class Session:
 
     def learn(self, n: int, models: tuple[str, ...]) -> str:
         """Let the next n rows of the stream arrive."""
-        with self._lock:
-            self._keep(models)
+        with self.lock:
             n = min(n, len(self.stream) - self.position)
-            if n and self.window is None and len(self.rows) + n > MOST_ROWS:
-                raise Refused(f"the page holds at most {MOST_ROWS:,} rows; choose a window, or start again")
+            self._check_room(n)
+            self._keep(models)
             for k in range(self.position, self.position + n):
                 x, y = self.stream.X[k].tolist()
                 self._arrive(Row(x, y, float(self.stream.y[k])))
@@ -106,8 +125,9 @@ class Session:
 
     def add(self, row: Row, models: tuple[str, ...]) -> str:
         """Add a row of the user."""
-        with self._lock:
+        with self.lock:
             self._check_row(row)
+            self._check_room(1)
             self._keep(models)
             number = self._arrive(row)
             self._done.append(("added", number, row))
@@ -115,7 +135,7 @@ class Session:
 
     def forget(self, number: int, models: tuple[str, ...]) -> str:
         """Forget a row, exactly."""
-        with self._lock:
+        with self.lock:
             if number not in self.rows:
                 raise Refused(f"row {number} is not held: id must be the number of one of the {self._count_rows()}")
             self._keep(models)
@@ -125,11 +145,13 @@ class Session:
 
     def undo(self, models: tuple[str, ...]) -> str:
         """Forget the row added last, or learn the row again that was forgotten last, whichever came later."""
-        with self._lock:
+        with self.lock:
             while self._done and self._done[-1][0] == "added" and self._done[-1][1] not in self.rows:
                 self._done.pop()  # it has left the window
             if not self._done:
                 return "Nothing to undo."
+            if self._done[-1][0] == "forgotten":
+                self._check_room(1)
             self._keep(models)
             what, number, row = self._done.pop()
             if what == "added":
@@ -145,8 +167,11 @@ class Session:
         n = len(self.stream.classes)
         if n and row.label not in range(n):
             raise Refused(f"label must be a whole number from 0 to {n - 1}, got {row.label!r}")
-        if len(self.rows) >= MOST_ROWS:
-            raise Refused(f"the page holds at most {MOST_ROWS:,} rows; forget some, or choose a window")
+
+    def _check_room(self, n: int) -> None:
+        """Refuse n more rows if more than `MOST_ROWS` would be held. A window, which is no larger, makes room."""
+        if n and self.window is None and len(self.rows) + n > MOST_ROWS:
+            raise Refused(f"the page holds at most {MOST_ROWS:,} rows: forget some, choose a window, or start again")
 
     def _arrive(self, row: Row) -> int:
         number = self.n_arrived
@@ -190,7 +215,7 @@ class Session:
 
     def describe(self, view: View, known: int | None = None) -> dict[str, Any]:
         """Return everything the page shows. Rows are left out if they have not changed since revision ``known``."""
-        with self._lock:
+        with self.lock:
             self._keep(view.models)
             time = self._find_time(view)
             state = {
@@ -212,7 +237,7 @@ class Session:
 
     def read_place(self, view: View) -> list[dict[str, Any] | None]:
         """Return the numbers at the place of a view, per panel."""
-        with self._lock:
+        with self.lock:
             self._keep(view.models)
             time = self._find_time(view)
             return [read_place(self.learners[name], view, time) for name in view.models]
@@ -225,9 +250,14 @@ class Session:
         return {
             "name": stream.name,
             "length": len(stream),
-            "classes": list(stream.classes),
-            "features": list(stream.features),
-            "target": stream.target,
+            "classes": [show_name(name) for name in stream.classes],
+            "features": [show_name(name) for name in stream.features],
+            "target": show_name(stream.target),
+            "whole": {
+                "classes": [show_name(name, MOST_WHOLE) for name in stream.classes],
+                "features": [show_name(name, MOST_WHOLE) for name in stream.features],
+                "target": show_name(stream.target, MOST_WHOLE),
+            },
             "limits": stream.limits.tolist(),
             "scale": list(stream.scale),
             "spread": stream.spread,
@@ -252,8 +282,15 @@ class Session:
         return f"{n:,} row{'s' * (n != 1)} held"
 
     def _describe_place(self, row: Row) -> str:
-        x, y = self.stream.features
+        x, y = map(show_name, self.stream.features)
         return f"{x} = {row.x:.3g}, {y} = {row.y:.3g}"
+
+
+def _check_window(window: int | None) -> int | None:
+    """Return a window of at most `MOST_ROWS` rows."""
+    if window is not None and window > MOST_ROWS:
+        raise Refused(f"the page holds at most {MOST_ROWS:,} rows: window must not be larger, got {window:,}")
+    return window
 
 
 def _thin(curve: list[tuple[int, float]]) -> list[tuple[int, float]]:
@@ -266,7 +303,7 @@ def describe_choices(session: Session) -> dict[str, Any]:
     """Return what can be chosen on the page, which never changes."""
     return {
         "models": {name: model.title for name, model in MODELS.items()},
-        "streams": session.stream_names,
+        "streams": {name: show_name(title) for name, title in session.stream_names.items()},
         "windows": list(dict.fromkeys([*WINDOWS, session.window])),
         "trees": session.n_trees,
         "error_rows": ERROR_ROWS,

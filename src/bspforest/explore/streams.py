@@ -60,7 +60,8 @@ class PlaneStream:
         if self.classes:
             return 0.0, 1.0
         low, high = np.quantile(self.y, SPREAD_QUANTILES)
-        return (float(low), float(high)) if high > low else (float(low) - 0.5, float(low) + 0.5)
+        margin = 0.0 if high > low else 0.5 * max(1.0, abs(low))  # a fixed one would vanish beside 1e17
+        return float(low - margin), float(high + margin)
 
     @property
     def spread(self) -> float:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import threading
 import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,14 +52,44 @@ def run(options: argparse.Namespace) -> int:
         if not options.no_browser and _has_browser():
             threading.Thread(target=webbrowser.open, args=(server.url,), daemon=True).start()
         try:
-            server.serve_forever()
+            with _interrupted_once():
+                server.serve_forever()
         except KeyboardInterrupt:
             print_lines("", f"Stopped after {format_count(session.n_arrived, 'row')}. Nothing was saved.")
     return 0
 
 
+@contextmanager
+def _interrupted_once() -> Iterator[None]:
+    """Let the first Ctrl-C raise KeyboardInterrupt, and ignore those that follow while the command ends.
+
+    They stay ignored until the process has ended: its last moments are those of the interpreter.
+    """
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    ):
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGINT) is stop:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def _check(options: argparse.Namespace) -> None:
-    """Refuse options that need DATA without it, and DATA without them."""
+    """Refuse a window that the page does not hold, options that need DATA without it, and DATA without them."""
+    if (options.window or 0) > MOST_ROWS:
+        raise UsageError(
+            f"--window must be at most {MOST_ROWS:,}, the rows that the page holds, got {options.window:,}"
+        )
     needed = {"--target": options.target, "--columns": options.columns}
     if options.data is None:
         for name, value in {**needed, "--task": options.task, "--classes": options.classes}.items():

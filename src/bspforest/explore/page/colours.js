@@ -22,7 +22,7 @@ const getInk = (name) => getComputedStyle(document.documentElement).getPropertyV
 function makeRamp(hexes) {
   const stops = hexes.map(parse);
   return (share) => {
-    const at = Math.min(Math.max(share, 0), 1) * (stops.length - 1);
+    const at = Math.min(Math.max(share || 0, 0), 1) * (stops.length - 1); // NaN is no place between stops
     const k = Math.min(Math.floor(at), stops.length - 2);
     return mix(stops[k], stops[k + 1], at - k);
   };
@@ -62,6 +62,8 @@ function tracePoint(context, x, y, radius, label, stream) {
 function formatNumber(value, digits = 3) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
   const size = Math.abs(value);
-  if (size && (size >= 1e6 || size < 1e-3)) return value.toExponential(digits - 1);
-  return Number(value.toPrecision(Math.max(digits, Math.ceil(Math.log10(size + 1))))).toLocaleString("en", { maximumFractionDigits: 6 }).replace("-", "−");
+  if (size && (size >= 1e6 || size < 1e-3)) {
+    return value.toExponential(digits - 1).replace(/\.?0+e/, "e").replace("e+", "e").replaceAll("-", "−");
+  }
+  return Number(value.toPrecision(Math.max(digits, Math.ceil(Math.log10(size + 1))))).toLocaleString("en", { maximumFractionDigits: 15 }).replace("-", "−");
 }

@@ -35,33 +35,41 @@ async function work() {
   if (isBusy) return;
   isBusy = true;
   document.body.dataset.busy = "yes";
-  for (;;) {
-    let job = jobs.shift();
-    if (!job && wanted.state) job = { request: "state", content: {} };
-    if (!job && wanted.place) job = { request: "place", content: {} };
-    if (!job) break;
-    if (job.isLate && job.isLate()) {
-      say("Too late: the rows have changed meanwhile.");
-      continue;
+  try {
+    for (;;) {
+      let job = jobs.shift();
+      if (!job && wanted.state) job = { request: "state", content: {} };
+      if (!job && wanted.place) job = { request: "place", content: {} };
+      if (!job) break;
+      if (job.isLate && job.isLate()) {
+        say("Too late: the rows have changed meanwhile.");
+        continue;
+      }
+      if (job.request !== "place") wanted.state = false;
+      wanted.place = false;
+      await send(job);
     }
-    if (job.request !== "place") wanted.state = false;
-    wanted.place = false;
-    await send(job);
+  } catch (error) {
+    setPlaying(false);
+    say(`The page cannot show this (a mistake in bspforest): ${error.message}`, true);
+    throw error;
+  } finally {
+    isBusy = false;
+    document.body.dataset.busy = "no";
   }
-  isBusy = false;
-  document.body.dataset.busy = "no";
 }
 
 async function send({ request, content, quietly }) {
   let answer;
   try {
-    const revision = state ? state.revision : null;
+    const { revision, start } = state || { revision: null, start: null };
     const response = await fetch(`api/${request}`, {
       method: "POST",
       headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ ...content, view, revision }),
+      body: JSON.stringify({ ...content, view, revision, start }),
     });
     answer = await response.json();
+    if (response.status === 409) wanted.state = true; // another page has started again: show what there is now
     if (!response.ok) throw new Error(answer.error);
   } catch (error) {
     setPlaying(false);
@@ -69,8 +77,9 @@ async function send({ request, content, quietly }) {
     say(isGone ? "The server does not answer: start `bspforest explore` again." : `Refused: ${error.message}`, true);
     return;
   }
-  if (request === "place") answer.places.forEach((place, k) => (state.panels[k].place = place));
-  else accept(answer);
+  if (request !== "place") accept(answer);
+  else if (answer.start === state.start) answer.places.forEach((place, k) => (state.panels[k].place = place));
+  else wanted.state = true;
   if (answer.message && !quietly) say(answer.message);
   show();
   if (request === "learn" && state.position >= state.stream.length && isPlaying) {
@@ -119,12 +128,14 @@ function describePlace(place) {
 
 function show() {
   if (!state) return;
+  const { whole } = state.stream;
   state.panels.forEach((panel, k) => {
     setData(`held-${k}`, panel.held, formatNumber(panel.held, 6));
     setData(`leaves-${k}`, panel.leaves, formatNumber(panel.leaves));
     setData(`error-${k}`, panel.error, formatError(panel.error, state.stream));
     const place = panel.place;
     setData(`place-${k}`, place && (place.probabilities ? place.probabilities.join(" ") : `${place.prediction} ${place.std}`), describePlace(place));
+    $(`place-${k}`).title = place && place.probabilities ? whole.classes[place.best] : "";
     planes[k].view = { ...view };
     planes[k].draw(rows, newest);
     planes[k].canvas.setAttribute("aria-label", `Plane of the ${CHOICES.models[panel.model]}: ${formatNumber(panel.held, 6)} rows`);
@@ -132,7 +143,7 @@ function show() {
   const [x, y] = view.place || [];
   const [nameX, nameY] = state.stream.features;
   const where = view.place ? `At ${nameX} = ${formatNumber(x)}, ${nameY} = ${formatNumber(y)}` : "At the crosshair";
-  for (const term of document.querySelectorAll(".where")) term.textContent = where;
+  for (const term of document.querySelectorAll(".where")) [term.textContent, term.title] = [where, whole.features.join(", ")];
   for (const term of document.querySelectorAll(".leaves")) term.textContent = view.is_tree ? `Leaves of tree ${view.tree + 1}` : "Leaves per tree";
   for (const term of document.querySelectorAll(".error")) term.textContent = `Honest ${errorName(state.stream)}`;
   $("curve-title").textContent = `Honest ${errorName(state.stream)}: each row is predicted before it is learned; latest ${CHOICES.error_rows} rows`;
@@ -176,10 +187,11 @@ function showBudget() {
 
 // Fill the controls that depend on the stream: labels, and the legend of colours.
 function fillLabels() {
-  const { classes, scale, name, target } = state.stream;
+  const { classes, scale, name, whole } = state.stream;
   $("label-number").hidden = classes.length > 0;
   $("label-class").hidden = !classes.length;
   fill($("class"), classes.map((label, k) => [k, label]));
+  whole.classes.forEach((label, k) => ($("class").options[k].title = label));
   $("number").value = Number(((scale[0] + 3 * scale[1]) / 4).toPrecision(2));
   $("stream").value = name;
   $("window").value = String(state.window);
@@ -188,7 +200,7 @@ function fillLabels() {
 
 function fillLegend() {
   if (!state) return;
-  const legend = $("legend"), { classes, scale, spread, target } = state.stream;
+  const legend = $("legend"), { classes, scale, spread, target, whole } = state.stream;
   legend.replaceChildren();
   const addBar = (from, to, colour) => {
     const bar = document.createElement("canvas"), context = bar.getContext("2d");
@@ -197,7 +209,7 @@ function fillLegend() {
       context.fillStyle = toStyle(colour(k / 219));
       context.fillRect(k, 0, 1, 24);
     }
-    legend.append(from, bar, to);
+    legend.append(makeName(from, whole.target), bar, to);
   };
   if (view.shows === "uncertainty") {
     const ends = classes.length ? ["sure", "unsure"] : ["standard deviation 0", formatNumber(spread)];
@@ -212,8 +224,15 @@ function makeChip(label, k) {
   tracePoint(context, 16, 16, 10, k, state.stream);
   context.fillStyle = toStyle(classColour(k));
   context.fill();
-  chip.append(mark, label);
+  chip.append(mark, makeName(label, state.stream.whole.classes[k]));
   return chip;
+}
+
+// Return a name whose direction of writing is its own, with the whole of it on hovering.
+function makeName(text, whole) {
+  const name = document.createElement("bdi");
+  [name.textContent, name.title] = [text, whole];
+  return name;
 }
 
 function fill(select, choices) {

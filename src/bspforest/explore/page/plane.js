@@ -1,6 +1,8 @@
 // A plane: the surface or the cells of a forest, cuts, rows, and the crosshair.
 
 const EDGE = { left: 44, right: 8, top: 8, bottom: 36 };
+const FONT = "12px system-ui, sans-serif";
+const NAME = 18; // pixels for the name of the vertical axis
 
 class Plane {
   constructor(canvas) {
@@ -29,7 +31,7 @@ class Plane {
   paint() {
     const { panel, stream, view } = this;
     if (!panel || !panel.surface) return;
-    const values = new Float32Array(decode(panel.surface.values).buffer);
+    const values = new Float64Array(decode(panel.surface.values).buffer);
     const best = panel.surface.best ? decode(panel.surface.best) : [];
     const context = this.image.getContext("2d");
     const pixels = context.createImageData(CHOICES.grid, CHOICES.grid);
@@ -37,11 +39,19 @@ class Plane {
     context.putImageData(pixels, 0, 0);
   }
 
-  // Find where the plane lies on the canvas.
+  // Find where the plane lies on the canvas: beside the numbers on its vertical axis, whatever their length.
   measure() {
-    const { clientWidth, clientHeight } = this.canvas;
-    const [width, height] = [clientWidth - EDGE.left - EDGE.right, clientHeight - EDGE.top - EDGE.bottom];
-    this.area = { x: EDGE.left, y: EDGE.top, width, height };
+    const { clientWidth, clientHeight } = this.canvas, height = clientHeight - EDGE.top - EDGE.bottom;
+    const [low, high] = this.stream ? this.stream.limits : [[0, 0], [1, 1]];
+    const context = this.canvas.getContext("2d");
+    const ticksY = makeTicks(low[1], high[1], height / 60);
+    const left = Math.max(EDGE.left, NAME + 5 + measureTicks(context, ticksY));
+    const width = clientWidth - left - EDGE.right;
+    this.area = { x: left, y: EDGE.top, width, height };
+    let ticksX = makeTicks(low[0], high[0], width / 90);
+    const longest = measureTicks(context, ticksX);
+    if (ticksX.length * (longest + 12) > width) ticksX = makeTicks(low[0], high[0], width / (1.5 * longest));
+    this.ticks = [ticksX, ticksY];
   }
 
   toPixels(x, y) {
@@ -173,37 +183,53 @@ class Plane {
     }
   }
 
+  // Return the middle of a number on the horizontal axis, such that the last one ends on the canvas.
+  placeTick(context, tick, text) {
+    const most = this.canvas.clientWidth - context.measureText(text).width / 2 - 1;
+    return Math.min(this.toPixels(tick, this.stream.limits[0][1])[0], most);
+  }
+
   drawAxes(context) {
-    const area = this.area, [low, high] = this.stream.limits, [nameX, nameY] = this.stream.features;
+    const area = this.area, [low] = this.stream.limits, [nameX, nameY] = this.stream.features, [ticksX, ticksY] = this.ticks;
     context.strokeStyle = getInk("line");
     context.lineWidth = 1;
     context.strokeRect(area.x + 0.5, area.y + 0.5, area.width - 1, area.height - 1);
     context.fillStyle = getInk("soft");
-    context.font = "12px system-ui, sans-serif";
+    context.font = FONT;
     [context.textAlign, context.textBaseline] = ["center", "top"];
-    for (const tick of findTicks(low[0], high[0], area.width / 90)) context.fillText(formatNumber(tick), this.toPixels(tick, low[1])[0], area.y + area.height + 5);
-    context.fillText(shorten(nameX, 40), area.x + area.width / 2, area.y + area.height + 20);
+    for (const [tick, text] of ticksX) context.fillText(text, this.placeTick(context, tick, text), area.y + area.height + 5);
+    context.fillText(nameX, area.x + area.width / 2, area.y + area.height + 20, area.width);
     [context.textAlign, context.textBaseline] = ["right", "middle"];
-    for (const tick of findTicks(low[1], high[1], area.height / 60)) context.fillText(formatNumber(tick), area.x - 5, this.toPixels(low[0], tick)[1]);
+    for (const [tick, text] of ticksY) context.fillText(text, area.x - 5, this.toPixels(low[0], tick)[1]);
     context.save();
     context.translate(9, area.y + area.height / 2);
     context.rotate(-Math.PI / 2);
     [context.textAlign, context.textBaseline] = ["center", "middle"];
-    context.fillText(shorten(nameY, 30), 0, 0);
+    context.fillText(nameY, 0, 0, area.height);
     context.restore();
   }
 }
 
 const decode = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-const shorten = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
-// Return round numbers between two ends, about n of them.
-function findTicks(low, high, n) {
+// Return round numbers between two ends, about n of them, with their texts: as many digits as tell them apart.
+function makeTicks(low, high, n, format = formatNumber) {
   const rough = (high - low) / Math.max(n, 2), power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((k) => k * power).find((size) => size >= rough);
-  const ticks = [];
-  for (let k = Math.ceil(low / step); k * step <= high; k++) ticks.push(Number((k * step).toPrecision(12)));
-  return ticks;
+  const step = [1, 2, 5, 10].map((k) => k * power).find((size) => size >= rough) || 10 * power;
+  const first = Math.ceil(low / step), count = Math.floor(high / step) - first;
+  const size = Math.max(Math.abs(low), Math.abs(high));
+  const digits = Math.min(15, Math.max(3, Math.ceil(Math.log10(size / step)) + 1));
+  const ticks = new Map(); // far from 0, neighbours can be one number
+  for (let k = 0; k <= Math.min(count, 100); k++) {
+    const tick = Number(((first + k) * step).toPrecision(15));
+    ticks.set(tick, format(tick, digits));
+  }
+  return [...ticks];
+}
+
+function measureTicks(context, ticks) {
+  context.font = FONT;
+  return Math.max(0, ...ticks.map(([, text]) => context.measureText(text).width));
 }
 
 // Return the context of a cleared canvas whose units are CSS pixels.
