@@ -7,7 +7,7 @@ import pytest
 from browsers import start_browser
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
     with start_browser() as browser:
         yield browser

@@ -60,5 +60,11 @@ def test_labels_of_this_process(client):
     forest = DaskBSPForestRegressor(20, client=client, values="mean", random_state=0)
     forest.fit(da.from_array(X, chunks=(100, 3)), y, sample_weight=np.ones(300))
     assert forest.n_samples_ == 300 and np.array_equal(forest.held_rows().y, y)
+    lazy = da.from_array(X, chunks=(100, 3))
     with pytest.raises(ValueError, match="3 partitions"):
-        forest.partial_fit(da.from_array(X, chunks=(100, 3)), da.from_array(y, chunks=150))
+        forest.partial_fit(lazy, da.from_array(y, chunks=150))
+    with pytest.raises(ValueError, match=r"partitions of \(100, 100, 100\) rows"):
+        forest.partial_fit(lazy, da.from_array(np.append(y, y), chunks=200))
+    with pytest.raises(ValueError, match="300 rows, but there are 299"):
+        forest.partial_fit(lazy, y[1:])
+    assert forest.n_samples_ == 300

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future as Call
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +25,6 @@ PLACING, WAITING = 20.0, 60.0
 
 # Workers that may be lost one after another while the same trees are built, before that is an error.
 MOST_ATTEMPTS = 5
-
 
 # Seconds between two looks for workers to move shards to.
 BALANCING = 5.0
@@ -80,8 +80,8 @@ class Shards:
 
     Attributes
     ----------
-    main : object
-        The trees of the forest, which can be restored.
+    main : object or None
+        The trees of the forest, which can be restored. They are held by the forest: its actors end with it.
     n_lost : int
         Shards that were lost and replaced.
     sent, received : int
@@ -94,13 +94,22 @@ class Shards:
         self.n_lost = 0
         self.sent = self.received = 0
         self.unused: list[tuple[str, int]] = []  # trees and matrices that shards may drop
-        self.main: object = None
+        self._main: weakref.ref = weakref.ref(self)
         self._looked = time.monotonic()
         self._count = itertools.count()
         workers = self._wait_for_workers(set())
         self.parts = [Shard(*ends) for ends in divide(n_trees, len(workers))]
         for part in self.parts:
             self._place(part)
+
+    @property
+    def main(self) -> Any:
+        main = self._main()
+        return None if main is self else main
+
+    @main.setter
+    def main(self, trees: Any) -> None:
+        self._main = weakref.ref(trees)
 
     def make_key(self) -> int:
         """Return a number that was not used before."""
@@ -130,7 +139,12 @@ class Shards:
         patience = FIRST_LOOK
         while not (await asyncio.wait({call}, timeout=patience))[0]:
             patience = min(2 * patience, LAST_LOOK)
-            if part.address not in (await self._identify())["workers"]:
+            try:
+                workers = (await self._identify())["workers"]
+            except RuntimeError:
+                call.cancel()
+                raise
+            if part.address not in workers:
                 call.cancel()
                 raise ShardLostError
         try:
@@ -209,7 +223,6 @@ class Shards:
 
     def repair(self, restore: Callable[[Shard], None]) -> None:
         """Replace shards that are lost, on the workers that have the fewest; ``restore`` fills them."""
-        deadline = time.monotonic() + WAITING
         for part in self.parts:
             attempts = 0
             while part.address is None:
@@ -219,12 +232,15 @@ class Shards:
                         f"{MOST_ATTEMPTS} workers were lost while they built trees {part.first} to {part.last - 1}: have they run out of "
                         "memory? No row is lost: the next call tries again."
                     )
-                self._place(part, deadline)
+                self._place(part)
                 self.n_lost += 1
                 try:
                     restore(part)
                 except ShardLostError:
                     part.address = part.future = None
+                except BaseException:  # it is not filled
+                    part.address = part.future = None
+                    raise
 
     def list_moves(self) -> list[tuple[Shard, str]]:
         """Return shards on workers that have two more than another, and where to move them. Looks every few seconds at most."""
@@ -252,13 +268,13 @@ class Shards:
         part.address, part.future = new.address, new.future
         return True
 
-    def _place(self, part: Shard, deadline: float | None = None) -> None:
+    def _place(self, part: Shard) -> None:
         """Make an actor for a shard, on the worker that has the fewest."""
-        deadline = time.monotonic() + WAITING if deadline is None else deadline
+        deadline = time.monotonic() + WAITING
         failed: set[str] = set()
         while True:
             workers = self._wait_for_workers(failed, deadline)
-            held = [other.address for other in self.parts] if hasattr(self, "parts") else []
+            held = [other.address for other in self.parts]
             address = min(workers, key=lambda address: (held.count(address), address))
             if self._make_actor(part, address, workers[address]):
                 return

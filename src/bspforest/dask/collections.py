@@ -32,6 +32,15 @@ def read_chunks(client: Client, *columns: Any) -> Iterator[tuple[Any, ...]]:
         if column is not None and len(column) != n_parts:
             raise ValueError(f"X has {n_parts} partitions, but another collection has {len(column)}")
 
+    known = getattr(columns[0], "chunks", ((np.nan,),))[0]
+    for column in columns[1:]:
+        if column is None or np.isnan(sum(known)):
+            continue
+        if isinstance(column, dask.array.Array) and not np.array_equal(column.chunks[0], known):
+            raise ValueError(f"X has partitions of {known} rows, but another collection of {column.chunks[0]}")
+        if not is_dask_collection(column) and len(column) != sum(known):
+            raise ValueError(f"X has {sum(known)} rows, but there are {len(column)} labels, weights or keys")
+
     def start(k: int) -> Any:
         return client.compute([part[k] for part in parts if part is not None]) if k < n_parts else None
 
@@ -40,6 +49,10 @@ def read_chunks(client: Client, *columns: Any) -> Iterator[tuple[Any, ...]]:
         found = client.gather(ahead)
         ahead = start(k + 1)
         n = len(found[0])
+        if any(len(part) != n for part in found):
+            raise ValueError(
+                f"partition {k} of X has {n} rows, but that of another collection {[len(p) for p in found[1:]]}"
+            )
         computed = iter(found)
         yield tuple(
             next(computed) if part is not None else None if column is None else column[first : first + n]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from copy import copy, deepcopy
 from typing import Any, Self, TypeVar
 
@@ -64,7 +63,7 @@ class OnCluster(BSPForest):
                 learned = self._forest.n_seen - n_seen
                 if learned or attempt + 1 == MOST_ATTEMPTS:
                     raise RuntimeError(
-                        f"Workers were lost {MOST_ATTEMPTS} times in a row. {learned} rows of this call were learned; no other row is lost, "
+                        f"Workers were lost while this call learned rows, of which the first {learned} are learned. No other row is lost, "
                         "and the next call works."
                     ) from error
         raise AssertionError  # not reached
@@ -75,8 +74,21 @@ class OnCluster(BSPForest):
         return forest
 
     def _finish_work(self) -> None:
-        with suppress(TreesReplacedError):  # a revision is lost with its trees, and begins again with the next rows
+        try:
             super()._finish_work()
+        except TreesReplacedError:  # a revision is lost with its trees, and begins again with the next rows
+            self._forest.values.held_at_tuning = 0  # type: ignore[attr-defined]
+
+    def _forget_rows(self, ids: np.ndarray, interrupts: Any) -> None:
+        """Forget rows; begin again if a worker was lost while trees of fewer features were built."""
+        for attempt in range(MOST_ATTEMPTS):
+            held = self._forest.n_held
+            try:
+                super()._forget_rows(ids, interrupts)
+                return
+            except TreesReplacedError:
+                if self._forest.n_held != held or attempt + 1 == MOST_ATTEMPTS:
+                    raise
 
     # ------------------------------------------------------------------------------------------------------------------
     # To a single process and back
@@ -194,9 +206,17 @@ class OnCluster(BSPForest):
 
     def _read_refreshed(self, read: Callable[[], T], *, finished: bool = False) -> T:
         """Return what ``read`` returns; read again if trees were replaced meanwhile."""
+
+        def read_solved() -> T:
+            result = read()
+            values = self._forest.values if hasattr(self, "_forest") else None
+            if isinstance(values, RemoteJointValues) and values.n_lost != self._forest.trees.shards.n_lost:  # type: ignore[attr-defined]
+                raise TreesReplacedError  # these trees have no values yet
+            return result
+
         for _ in range(MOST_ATTEMPTS):
             try:
-                return super()._read_refreshed(read, finished=finished)
+                return super()._read_refreshed(read_solved, finished=finished)
             except TreesReplacedError:
                 continue
         raise RuntimeError(

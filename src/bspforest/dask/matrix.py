@@ -9,19 +9,22 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..engine.arrays import LABEL_WEIGHT
+from ..engine.arrays import LABEL_WEIGHT, TREES_PER_BLOCK
 from ..engine.forest import OnlineForest
 from ..engine.interrupts import UNPROTECTED, Interrupts
 from ..engine.kernels.duals import find_changes
 from ..values import kernel_matrix, node_sums
 from ..values.block_sums import count_blocks, fold_shares
 from ..values.joint import JointValues
-from ..values.kernel_matrix import MOST_KNOWN, KernelMatrix, ungroup
+from ..values.kernel_matrix import MOST_KNOWN, PRECONDITIONING_TREES, KernelMatrix, ungroup
 from ..values.node_sums import ROWS_TOGETHER
 from ..values.tuning import Choice
 from .cluster import MOST_ATTEMPTS, Shard, TreesReplacedError
 from .shard import ORDER
 from .trees import RemoteTrees
+
+if PRECONDITIONING_TREES > TREES_PER_BLOCK:
+    raise ImportError("the trees that precondition must be in the first shard")
 
 
 class RemoteMatrix(KernelMatrix):
@@ -33,9 +36,9 @@ class RemoteMatrix(KernelMatrix):
         self.knows_nodes = self.n_trees * n_rows <= MOST_KNOWN if knows_nodes is None else knows_nodes
         self._number = number = trees.shards.make_key()
         self._generation = trees.shards.n_lost
-        self._set(self._ask(lambda part: ("make_matrix", (trees.key, number, n_rows, bandwidth, self.knows_nodes))))
         self._owner = owner = _Owner()  # shared with parts: the last of them drops the matrix
         weakref.finalize(owner, trees.shards.unused.append, ("matrix", number))
+        self._set(self._ask(lambda part: ("make_matrix", (trees.key, number, n_rows, bandwidth, self.knows_nodes))))
 
     def _set(self, results: list[Any]) -> None:
         for name, array in zip(ORDER, results[0], strict=True):
@@ -57,7 +60,7 @@ class RemoteMatrix(KernelMatrix):
         return part
 
     def set_bandwidth(self, bandwidth: float) -> None:
-        self._set(self._ask(lambda part: ("set_bandwidth", (self._number, bandwidth))))
+        raise NotImplementedError("bandwidths are tried on a sample, in this process")
 
     def multiply(self, p: np.ndarray) -> np.ndarray:
         n_blocks = count_blocks(self.n_trees)
@@ -125,7 +128,10 @@ def _(
         zeros = tuple(np.zeros((len(rows), n)) for n in shapes)
         return "add_values", zeros, lambda parts: (trees.key, rows, bandwidth, totals is not None, parts)
 
-    pieces = trees.read(lambda: trees.shards.pass_on(len(placed), trees.find_piece(len(placed)), call))
+    try:
+        pieces = trees.read(lambda: trees.shards.pass_on(len(placed), trees.find_piece(len(placed)), call))
+    except KeyError:  # totals of trees that another thread has found lost, and restored
+        raise TreesReplacedError from None
     if not pieces:
         return tuple(np.zeros((0, n)) for n in shapes)  # type: ignore[return-value]
     return tuple(np.concatenate(parts) for parts in zip(*pieces, strict=True))  # type: ignore[return-value]
@@ -198,6 +204,9 @@ class RemoteJointValues(JointValues):
         except TreesReplacedError:
             self.held_at_tuning = 0  # a revision, if there was one, begins again with the next rows
             self.settle(forest, interrupts)
+        except BaseException:
+            self.is_solved = False  # some of the rows may have got their duals
+            raise
 
     def _solve(self, forest: OnlineForest, interrupts: Interrupts) -> None:
         plan, was_stale = self._plan, self.is_stale

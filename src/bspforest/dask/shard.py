@@ -181,12 +181,6 @@ class TreeShard:
         self._matrices[number] = matrix
         return tuple(getattr(matrix, name)[:PRECONDITIONING_TREES] for name in ORDER)
 
-    def set_bandwidth(self, number: int, bandwidth: float) -> tuple:
-        """Weigh the nodes of all trees; return what `make_matrix` returns."""
-        matrix = self._matrices[number]
-        matrix.set_bandwidth(bandwidth)
-        return tuple(getattr(matrix, name)[:PRECONDITIONING_TREES] for name in ORDER)
-
     def multiply(self, number: int, n_trees: int, p: np.ndarray, first_block: int, n_blocks: int) -> np.ndarray:
         """Return what is left of the products of blocks of the first trees, added up as far as can be here."""
         return fold_share(self._matrices[number].first(n_trees).multiply_blocks(p), first_block, n_blocks)

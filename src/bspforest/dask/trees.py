@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, cast
 
 import numpy as np
@@ -21,7 +22,7 @@ from ..engine.ensemble import Poll, TreeEnsemble, do_nothing, make_streams
 from ..engine.forest import allocate_trees
 from ..engine.kernels.predict import N_SUMS
 from ..engine.progress import SILENT, Progress
-from .cluster import Shard, ShardLostError, Shards, TreesReplacedError
+from .cluster import MOST_ATTEMPTS, Shard, ShardLostError, Shards, TreesReplacedError
 from .shard import PER_TREE
 
 # Rows that go from shard to shard together, at least and at most.
@@ -46,7 +47,7 @@ class RemoteTrees(TreeEnsemble):
     key : int
         What the shards know these trees by.
     generation : int
-        Shards that were lost until the trees were last complete.
+        ``shards.n_lost`` when these trees were last complete.
     """
 
     def __init__(self, arrays: layout.ForestArrays, shards: Shards, *, is_whole: bool) -> None:
@@ -54,6 +55,7 @@ class RemoteTrees(TreeEnsemble):
         self.shards, self.key, self.is_whole = shards, shards.make_key(), is_whole
         self.generation = shards.n_lost
         self._held = np.zeros(len(arrays.rows), bool)  # by slot: whether trees hold the row
+        self._room = len(arrays.rows)  # slots that all workers have
         self._budget = 0.0
         self._seed: list[int] = []
         weakref.finalize(self, shards.unused.append, ("trees", self.key))
@@ -123,14 +125,22 @@ class RemoteTrees(TreeEnsemble):
     # ------------------------------------------------------------------------------------------------------------------
     # Calls
 
-    def _run(self, make: Callable[[Shard], tuple[str, tuple]]) -> list[Any]:
-        """Call all shards. Trees of a forest are restored where a shard is lost: there, the result is None."""
+    def _run(self, make: Callable[[Shard], tuple[str, tuple]], *, changes: bool = True) -> list[Any]:
+        """Call all shards. Trees of a forest are restored where a shard is lost: there, the result is None.
+
+        If a call fails that ``changes`` trees, some workers may have done it and others not: all are to be drawn afresh then.
+        """
         with self.shards.lock:
             self.check()
-            results, failure = self.shards.call_each((part, *make(part)) for part in self.shards.parts)
-            if failure is not None:
-                raise failure
-            self._repair()
+            try:
+                results, failure = self.shards.call_each((part, *make(part)) for part in self.shards.parts)
+                if failure is not None:
+                    raise failure
+                self._repair()
+            except BaseException:
+                if changes and self.is_whole:
+                    self.shards.abandon()
+                raise
             return results
 
     def _repair(self) -> None:
@@ -149,8 +159,10 @@ class RemoteTrees(TreeEnsemble):
     def check(self) -> None:
         """Make sure that all shards are there, as far as is known, and drop on them what is not needed any longer."""
         shards = self.shards
-        if self.is_whole and shards.main is not self:  # another forest, of more features, was not to be
-            if shards.main is not None and self.generation != shards.n_lost:
+        if (
+            self.is_whole and shards.main is not self
+        ):  # at first; or a conversion failed, and this forest is in use again
+            if self.generation != shards.n_lost:
                 shards.abandon()
             shards.main = self
         self._repair()
@@ -175,20 +187,23 @@ class RemoteTrees(TreeEnsemble):
             self.check()
             for part, address in self.shards.list_moves():
                 try:
-                    streams, trees, totals = (
+                    totals, streams, trees = (
                         self.shards.finish(part, self.shards.start(part, method, self.key))
-                        for method in ("get_streams", "export_trees", "export_totals")
+                        for method in ("export_totals", "get_streams", "export_trees")
                     )
                     moved = self.shards.move(part, address, (*self._describe(streams), trees, totals))
-                except (BlockingIOError, ShardLostError):  # another time
+                except (BlockingIOError, MemoryError, ShardLostError):  # another time
                     return
                 if not moved:
                     return
 
     def read(self, read: Callable[[], Any]) -> Any:
         """Return what ``read`` returns, a call of shards. If one is lost, restore it, and raise `TreesReplacedError`."""
+        n_lost = self.shards.n_lost
         with self.shards.lock:
             self.check()
+            if self.shards.n_lost != n_lost:
+                raise TreesReplacedError
             try:
                 return read()
             except ShardLostError:
@@ -196,8 +211,11 @@ class RemoteTrees(TreeEnsemble):
                 raise TreesReplacedError from None
 
     def _gather(self, method: str, *args: Any) -> list[Any]:
-        """Return what a method of all shards returns."""
-        return self.read(lambda: self.ask(lambda part: (method, (self.key, *args))))
+        """Return what a method of all shards returns. Trees of a forest are asked again once they are restored."""
+        for _ in range(MOST_ATTEMPTS if self.is_whole else 1):
+            with suppress(TreesReplacedError):
+                return self.read(lambda: self.ask(lambda part: (method, (self.key, *args))))
+        raise TreesReplacedError
 
     def ask(self, make: Callable[[Shard], tuple[str, tuple] | None]) -> list[Any]:
         """Return what all shards return for which there is a call. ``shards.lock`` is held."""
@@ -226,14 +244,15 @@ class RemoteTrees(TreeEnsemble):
     # Rows
 
     def make_room(self, n_slots: int, *, spare: bool) -> None:
-        room = len(self.arrays.rows)
         super().make_room(n_slots, spare=spare)
-        if len(self.arrays.rows) > room:
-            self._held = np.append(self._held, np.zeros(len(self.arrays.rows) - room, bool))
-            self._run(lambda part: ("make_room", (self.key, len(self.arrays.rows))))
+        room = len(self.arrays.rows)
+        if room > self._room:
+            self._held = np.append(self._held, np.zeros(room - len(self._held), bool))
+            self._run(lambda part: ("make_room", (self.key, room)), changes=False)
+            self._room = room
 
     def reserve(self, n: int) -> None:
-        self._change("reserve", n)
+        self._run(lambda part: ("change", (self.key, "reserve", n)), changes=False)
 
     def store(self, places: slice | np.ndarray, X: np.ndarray, y: Any, w: Any) -> None:
         super().store(places, X, y, w)
@@ -269,10 +288,11 @@ class RemoteTrees(TreeEnsemble):
             self.check()
             calls = [(part, "change", (self.key, "insert", slots, budgets)) for part in self.shards.parts]
             _, failure = self.shards.call_each(calls)
-            if (
-                failure is not None
-            ):  # some workers may have inserted the rows, and cut deeper: draw all trees afresh without them
-                self.shards.abandon()
+            if failure is not None:
+                if (
+                    self.is_whole
+                ):  # some workers may have inserted the rows, and cut deeper: draw all trees afresh without them
+                    self.shards.abandon()
                 raise failure
             self._held[slots] = True
             self._budget = max(self._budget, float(budgets[-1]))
@@ -284,7 +304,11 @@ class RemoteTrees(TreeEnsemble):
         with self.shards.lock:
             self.check()  # first: a shard that is restored later does not hold them
             self._held[slots] = False
-            self._change("remove", slots)
+            try:
+                self._change("remove", slots)
+            except BaseException:
+                self._held[slots] = True  # trees that are drawn afresh hold them, as the forest does
+                raise
 
     def clear(self) -> None:
         self._held[:] = False
@@ -333,14 +357,17 @@ class RemoteTrees(TreeEnsemble):
     def take_over(self, other: TreeEnsemble, *, kept: tuple[str, ...] = ()) -> None:
         sibling = cast(RemoteTrees, other)
         with self.shards.lock:
-            sibling.check()
+            self.check()
+            is_lost = sibling.generation != self.shards.n_lost
             super().take_over(sibling, kept=kept)
-            self._held, self._budget = sibling._held, sibling._budget
-            self._run(lambda part: ("take_over", (self.key, sibling.key, kept)))
-            sibling.key, sibling.arrays = (
-                self.key,
-                self.arrays,
-            )  # a matrix of the sibling is one of these trees from now on
+            self._held, self._budget, self._room = sibling._held, sibling._budget, sibling._room
+            call = "take_over", (self.key, sibling.key, kept)
+            failure = None if is_lost else self.shards.call_each((part, *call) for part in self.shards.parts)[1]
+            if is_lost or failure is not None:  # the rows are those of the sibling now: draw all trees afresh
+                self.shards.abandon()
+            self._repair()
+            # A matrix of the sibling is one of these trees from now on.
+            sibling.key, sibling.arrays = self.key, self.arrays
 
     def make_converted(self, slots: np.ndarray, X: np.ndarray, groups: np.ndarray | None) -> RemoteTrees:
         with self.shards.lock:
@@ -363,13 +390,11 @@ class RemoteTrees(TreeEnsemble):
 
     def take_classes(self, widened: layout.ForestArrays, places: np.ndarray, slots: np.ndarray) -> None:
         with self.shards.lock:
-            self.check()
             call = "insert_classes", (self.key, places, widened.n_classes, slots)
             _, failure = self.shards.call_each((part, *call) for part in self.shards.parts)
             self.arrays = widened
-            if failure is not None:  # a worker lacks memory for it: trees of more classes are drawn afresh
+            if failure is not None:  # a worker lacks memory for it: the next call draws trees of more classes afresh
                 self.shards.abandon()
-            self._repair()
 
     # ------------------------------------------------------------------------------------------------------------------
     # Reading trees

@@ -288,7 +288,8 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
             w = self._check_weights(None, reading.rows, index, classes)
 
             def insert() -> None:
-                self._forest.insert_classes(places, len(classes))
+                if self._forest.trees.n_classes < len(classes):  # else learning begins again
+                    self._forest.insert_classes(places, len(classes))
                 self.classes_ = classes
 
             return self._learn(reading, index, w, keys, insert)

@@ -1,7 +1,7 @@
 """Sums over trees whose rounding does not depend on threads, nor on where the trees are.
 
 Trees are summed in blocks of `TREES_PER_BLOCK`, one after another. The sums of blocks are added in pairs, and these in pairs again, up to a
-single one. Whoever has a contiguous share of the blocks can add those pairs that are wholly in it, and leave the rest to whoever has all.
+single one. A worker that has some of the blocks adds the pairs that are wholly among them; the client adds the rest.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def list_pairs(n_blocks: int) -> Iterator[tuple[int, int, int]]:
 
 
 def fold_share(blocks: np.ndarray, first: int, n_blocks: int) -> np.ndarray:
-    """Add up a share of the blocks, from number ``first`` on, in place as far as can be; return what is left, in order."""
+    """Add the pairs that are wholly in a share of the blocks, from number ``first`` on, in place; return what is left, in order."""
     last = first + len(blocks)
     left = np.ones(len(blocks), bool)
     for k, other, end in list_pairs(n_blocks):

@@ -1,7 +1,7 @@
 """Joint values: the step that learns rows one after another (docs/design.md, section 7).
 
 A row gets a share of its residual as its dual. Residuals of a few rows are found together: what the trees predict without any of them,
-plus what those before it add, their duals times the kernel. So trees are walked and changed once for several rows, wherever they are.
+plus what those before it add, their duals times the kernel. So trees are walked once for several rows, and then changed once.
 """
 
 from __future__ import annotations
