@@ -42,7 +42,7 @@ def run(values: str, options: argparse.Namespace, client: Client) -> None:
     n, chunk = options.rows, options.chunk
     X = rng.random((n + options.chunks * chunk + options.asked, options.features))
     y = np.sin(6 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=len(X))
-    parameters = {"n_estimators": options.trees, "values": values, "random_state": 0}
+    parameters = {"n_estimators": options.trees, "prediction": values, "random_state": 0}
     local = BSPForestRegressor(n_jobs=options.workers, **parameters)
     remote = DaskBSPForestRegressor(n_jobs=options.workers, client=client, **parameters)
     for forest in (local, remote):  # load the compiled kernels
@@ -85,7 +85,7 @@ def main() -> None:
     parser.add_argument("--chunk", type=int, default=10_000)
     parser.add_argument("--chunks", type=int, default=3)
     parser.add_argument("--asked", type=int, default=100_000)
-    parser.add_argument("--values", nargs="+", default=["mean", "joint"])
+    parser.add_argument("--prediction", nargs="+", default=["mean", "joint"])
     options = parser.parse_args()
     with (
         LocalCluster(

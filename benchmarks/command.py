@@ -65,7 +65,7 @@ def bench_checkpoints(data: Path, folder: Path, trees: int, rounds: int) -> Iter
                     "--model",
                     folder / "m.bsp",
                     "--overwrite",
-                    "--values",
+                    "--prediction",
                     "mean",
                     "--trees",
                     trees,
@@ -85,8 +85,8 @@ def bench_predict(data: Path, folder: Path, trees: int, rounds: int) -> Iterator
     lines = data.read_text().splitlines(keepends=True)
     learned.write_text("".join(lines[:50_001]))
     asked.write_text("".join(lines[:1] + lines[-60_000:]))
-    for values in ("mean", "joint"):
-        learning = ("learn", learned, "--target", "y", "--model", model, "--overwrite", "--values", values)
+    for values in ("mean", "ridge"):
+        learning = ("learn", learned, "--target", "y", "--model", model, "--overwrite", "--prediction", values)
         run_command(*learning, "--trees", trees)
         best: dict[tuple[str, ...], float] = {}
         for _ in range(rounds):
@@ -114,7 +114,7 @@ def print_table() -> None:
                 folder / "data.csv",
                 "--target",
                 "y",
-                "--values",
+                "--prediction",
                 "mean",
                 "--trees",
                 2,

@@ -66,7 +66,7 @@ def read_electricity() -> Stream | None:
 
 def run_stream(stream: Stream, window: int | None, values: str) -> Run:
     """Predict and learn each row of a stream."""
-    model = BSPForestClassifier(TREES, window=window, seed=0, values=values)
+    model = BSPForestClassifier(TREES, window=window, seed=0, prediction=values)
     names = [f"x{k}" for k in range(stream.X.shape[1])]
     correct = np.zeros(len(stream.X), dtype=bool)
     memory, process = [], []
@@ -148,7 +148,7 @@ def draw(results: dict[str, tuple[Stream, dict[str, Run]]], folder: Path) -> Pat
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--out", type=Path, help="folder for the figure")
-    parser.add_argument("--values", default="joint", choices=("joint", "mean"), help="how trees are asked")
+    parser.add_argument("--prediction", default="ridge", choices=("ridge", "mean"), help="how trees are asked")
     options = parser.parse_args()
     out, values = options.out, options.values
     print(f"{TREES} trees, window {WINDOW:,}, {values} values")

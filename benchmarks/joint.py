@@ -20,7 +20,7 @@ from sklearn.decomposition import PCA
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
 
 from bspforest import BSPForestClassifier, BSPForestRegressor, datasets
-from bspforest.engine import forest as engine
+from bspforest.trees import forest as engine
 
 Row = tuple[str, str, str]  # quantity, measured value, target
 
@@ -76,16 +76,16 @@ def bench_classes() -> Iterator[Row]:
         yield f"{name}, all features, accuracy ({peers})", describe(scores), f"at least {target}"
         Z = PCA(4, svd_solver="covariance_eigh").fit(X[:n]).transform(X)
         by_values = {}
-        for values, more in (("joint", {}), ("mean", {"budget_scale": 3.0})):
+        for values, more in (("ridge", {}), ("mean", {"budget_scale": 3.0})):
             by_values[values] = [
-                BSPForestClassifier(values=values, random_state=seed, n_jobs=-1, **more)
+                BSPForestClassifier(prediction=values, random_state=seed, n_jobs=-1, **more)
                 .fit(Z[:n], y[:n])
                 .score(Z[n:], y[n:])
                 for seed in SEEDS
             ]
         floor = np.mean(by_values["mean"]) - 0.01
         yield (
-            f"{name}, four components, accuracy (values='mean', budget_scale=3: {np.mean(by_values['mean']):.3f})",
+            f"{name}, four components, accuracy (prediction='mean', budget_scale=3: {np.mean(by_values['mean']):.3f})",
             describe(by_values["joint"]),
             f"at least {floor:.3f}",
         )
@@ -178,15 +178,15 @@ def bench_rows() -> Iterator[Row]:
     """Time a row that is predicted and learned, 10,000 held, 100 trees, over the next 2,000 rows, solves included."""
     X, y = draw_smooth(12_000)
     seconds = {}
-    for values in ("mean", "joint"):
-        forest = BSPForestRegressor(values=values, random_state=0).fit(X[:10_000], y[:10_000])
+    for values in ("mean", "ridge"):
+        forest = BSPForestRegressor(prediction=values, random_state=0).fit(X[:10_000], y[:10_000])
         started = time.process_time()
         for k in range(10_000, 12_000):
             forest.predict(X[k : k + 1])
             forest.partial_fit(X[k : k + 1], y[k : k + 1])
         seconds[values] = (time.process_time() - started) / 2000
     yield (
-        f"one row predicted and learned, 10,000 held ({seconds['joint'] * 1e6:.0f} µs), cost relative to values='mean'",
+        f"one row predicted and learned, 10,000 held ({seconds['joint'] * 1e6:.0f} µs), cost relative to prediction='mean'",
         f"{seconds['joint'] / seconds['mean']:.2f}",
         "at most 2",
     )

@@ -52,7 +52,7 @@ def run_stream(
     fixed = {"budget": BUDGET, "min_samples_split": 2, "scaling": ([0.0] * 3, [1.0] * 3)} if values == "mean" else {}
     n_trees = options.trees if values == "mean" else 48
     chunk = options.chunk if values == "mean" else 5 * options.chunk
-    forest = DaskBSPForestRegressor(n_trees, client=client, values=values, random_state=0, **fixed)
+    forest = DaskBSPForestRegressor(n_trees, client=client, prediction=values, random_state=0, **fixed)
     forest.partial_fit(X[:chunk], y[:chunk])
     done, killed = threading.Event(), []
     thread = threading.Thread(
@@ -93,7 +93,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=3)
     options = parser.parse_args()
     X, y = make_stream(options.rows)
-    for values in ("mean", "joint"):
+    for values in ("mean", "ridge"):
         seconds: float | None = None
         for _ in range(2):
             with (

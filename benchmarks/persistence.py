@@ -17,7 +17,7 @@ import numpy as np
 
 import bspforest
 from bspforest import BSPForestRegressor
-from bspforest.persistence import Saver
+from bspforest.files import Saver
 
 
 def draw_uniform(n: int, d: int = 8) -> tuple[np.ndarray, np.ndarray]:
@@ -45,10 +45,10 @@ def drop_from_cache(path: Path) -> None:
 def bench_load(n: int, n_trees: int, path: Path, rounds: int = 4) -> None:
     """Compare load, with each kind of check, to plain reading."""
     X, y = draw_uniform(n)
-    warm = BSPForestRegressor(2, random_state=0, values="mean").fit(X[:100], y[:100])
+    warm = BSPForestRegressor(2, random_state=0, prediction="mean").fit(X[:100], y[:100])
     warm.save(path)
     bspforest.load(path)
-    forest = BSPForestRegressor(n_trees, random_state=0, n_jobs=-1, values="mean").fit(X, y)
+    forest = BSPForestRegressor(n_trees, random_state=0, n_jobs=-1, prediction="mean").fit(X, y)
     started = time.perf_counter()
     forest.save(path)
     size = os.path.getsize(path)
@@ -92,7 +92,7 @@ def bench_checkpoints(n: int, n_trees: int, path: Path, every: int = 10_000, rou
 
     def learn(how: str) -> tuple[float, float]:
         """Return the wall time and the CPU time of the learning thread."""
-        forest = BSPForestRegressor(n_trees, random_state=0, values="mean")
+        forest = BSPForestRegressor(n_trees, random_state=0, prediction="mean")
         started, computed = time.perf_counter(), time.thread_time()
         with Saver(path) as saver:
             for start in range(0, n, chunk):
@@ -105,7 +105,7 @@ def bench_checkpoints(n: int, n_trees: int, path: Path, every: int = 10_000, rou
                 forest.save(path)
         return time.perf_counter() - started, time.thread_time() - computed
 
-    learn_small = BSPForestRegressor(2, random_state=0, values="mean").fit(X[:100], y[:100])
+    learn_small = BSPForestRegressor(2, random_state=0, prediction="mean").fit(X[:100], y[:100])
     learn_small.partial_fit(X[:10], y[:10]).save(path)
     best: dict[str, np.ndarray] = {}
     for _ in range(rounds):

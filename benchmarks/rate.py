@@ -34,7 +34,7 @@ def measure_error(n: int, d: int, n_trees: int, seed: int) -> float:
     X, X_new = rng.random((n, d)), rng.random((4000, d))
     y = g(X) + NOISE * rng.normal(size=n)
     forest = BSPForestRegressor(
-        n_estimators=n_trees, budget_scale=SCALES[d], scaling=None, random_state=seed, values="mean"
+        n_estimators=n_trees, budget_scale=SCALES[d], scaling=None, random_state=seed, prediction="mean"
     ).fit(X, y)
     return float(np.mean((forest.predict(X_new) - g(X_new)) ** 2))
 

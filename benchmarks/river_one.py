@@ -41,7 +41,7 @@ def run_pairs(model: base.Regressor, rows: list[tuple[dict, float]]) -> float:
 
 def show_profile(stream: list[tuple[dict, float]]) -> None:
     """Print a profile of the forest on the last rows of the stream."""
-    model = BSPForestRegressor(10, seed=0, values="mean")
+    model = BSPForestRegressor(10, seed=0, prediction="mean")
     run_pairs(model, stream[:-N_ROWS])
     with cProfile.Profile() as profile:
         run_pairs(model, stream[-N_ROWS:])
@@ -54,11 +54,11 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true")
     args = parser.parse_args()
     stream = make_stream(args.rows)
-    run_pairs(BSPForestRegressor(2, values="mean"), stream[:50])  # compile
+    run_pairs(BSPForestRegressor(2, prediction="mean"), stream[:50])  # compile
     if args.profile:
         show_profile(stream)
         return
-    models = [BSPForestRegressor(10, seed=0, values="mean"), AMFRegressor(10, seed=0)]
+    models = [BSPForestRegressor(10, seed=0, prediction="mean"), AMFRegressor(10, seed=0)]
     print("| rows held | BSPForestRegressor, µs per row | AMFRegressor, µs per row | ratio |\n|---|---|---|---|")
     ratios = []
     for start in range(0, args.rows, N_ROWS):

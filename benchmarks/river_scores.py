@@ -1,6 +1,6 @@
 """Scores on the datasets of river, by predicting and then learning each row (`evaluate.progressive_val_score`).
 
-Models have 10 trees and otherwise default parameters, BSPForest also ``values="mean"``; scores are means over seeds, ± half
+Models have 10 trees and otherwise default parameters, BSPForest also ``prediction="mean"``; scores are means over seeds, ± half
 their range. As in the documentation of river, AMF is preceded by a `MinMaxScaler` and ARFRegressor by a `StandardScaler`;
 BSPForest scales features itself. ``python benchmarks/river_scores.py`` prints the table of the README.
 """
@@ -18,13 +18,13 @@ from bspforest.river import BSPForestClassifier, BSPForestRegressor
 
 CLASSIFIERS: dict[str, Callable] = {
     "BSPForest": lambda seed: BSPForestClassifier(10, seed=seed),
-    "its means": lambda seed: BSPForestClassifier(10, seed=seed, values="mean"),
+    "its means": lambda seed: BSPForestClassifier(10, seed=seed, prediction="mean"),
     "AMF": lambda seed: preprocessing.MinMaxScaler() | forest.AMFClassifier(10, seed=seed),
     "ARF": lambda seed: forest.ARFClassifier(10, seed=seed),
 }
 REGRESSORS: dict[str, Callable] = {
     "BSPForest": lambda seed: BSPForestRegressor(10, seed=seed),
-    "its means": lambda seed: BSPForestRegressor(10, seed=seed, values="mean"),
+    "its means": lambda seed: BSPForestRegressor(10, seed=seed, prediction="mean"),
     "AMF": lambda seed: preprocessing.MinMaxScaler() | forest.AMFRegressor(10, seed=seed),
     "ARF": lambda seed: preprocessing.StandardScaler() | forest.ARFRegressor(10, seed=seed),
 }

@@ -9,7 +9,7 @@ BSPFOREST_DATA, skipped with a notice if there is no such file), the numeric sin
 and Friedman's function of ten features whose order is reversed halfway.
 
 ``python benchmarks/streams.py`` prints Markdown tables, and progress to stderr; ``python benchmarks/streams.py Electricity Bananas
---rows 1000`` runs a part. ``--ablation values=mean`` adds a BSPForest with other parameters. Run ``bspforest compile`` first.
+--rows 1000`` runs a part. ``--ablation prediction=mean`` adds a BSPForest with other parameters. Run ``bspforest compile`` first.
 """
 
 from __future__ import annotations
@@ -272,7 +272,7 @@ def parse_arguments() -> argparse.Namespace:
         default=[],
         type=parse_settings,
         metavar="NAME=VALUE,...",
-        help="also a BSPForest with these parameters, for instance values=mean; may be repeated",
+        help="also a BSPForest with these parameters, for instance prediction=mean; may be repeated",
     )
     arguments = parser.parse_args()
     if unknown := set(arguments.streams) - set(STREAMS):

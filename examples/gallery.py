@@ -75,7 +75,7 @@ def partition():
     X, y = make_moons(80, noise=0.12, random_state=2)
     figure, axes = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")
     for ax, cuts in zip(axes, ("pairs", "axes"), strict=True):
-        forest = BSPForestClassifier(10, cuts=cuts, budget_scale=2, random_state=1, values="mean").fit(X, y)
+        forest = BSPForestClassifier(10, cuts=cuts, budget_scale=2, random_state=1, prediction="mean").fit(X, y)
         PartitionDisplay.from_estimator(forest, tree=3).plot(ax, legend=cuts == "axes")
     return figure
 
@@ -83,14 +83,14 @@ def partition():
 def partition_section():
     """Draw a section of a tree with five features."""
     X, y = make_friedman1(2000, n_features=5, random_state=0)
-    forest = BSPForestRegressor(1, budget_scale=3, random_state=1, values="mean").fit(X, y)
+    forest = BSPForestRegressor(1, budget_scale=3, random_state=1, prediction="mean").fit(X, y)
     return PartitionDisplay.from_estimator(forest, dims=(0, 1)).plot().figure_
 
 
 def _grow(n: int) -> GrowthDisplay:
     X, y = make_moons(18, noise=0.1, random_state=0)
     return GrowthDisplay.from_stream(
-        BSPForestClassifier(budget_scale=1.3, random_state=57, values="mean"), X[:n], y[:n]
+        BSPForestClassifier(budget_scale=1.3, random_state=57, prediction="mean"), X[:n], y[:n]
     )
 
 
@@ -103,7 +103,7 @@ def surface_classes():
     """Draw the predictions of a classifier and their uncertainty."""
     X, y = make_moons(400, noise=0.2, random_state=2)
     return (
-        SurfaceDisplay.from_estimator(BSPForestClassifier(budget_scale=2, random_state=0, values="mean").fit(X, y))
+        SurfaceDisplay.from_estimator(BSPForestClassifier(budget_scale=2, random_state=0, prediction="mean").fit(X, y))
         .plot()
         .figure_
     )
@@ -112,7 +112,7 @@ def surface_classes():
 def surface_iris():
     """Draw two of four features, with the others at their medians."""
     iris = load_iris()
-    forest = BSPForestClassifier(budget_scale=2, random_state=0, values="mean").fit(
+    forest = BSPForestClassifier(budget_scale=2, random_state=0, prediction="mean").fit(
         iris.data, iris.target_names[iris.target]
     )
     return SurfaceDisplay.from_estimator(forest, dims=(2, 3), reach=0.15).plot().figure_
@@ -121,7 +121,7 @@ def surface_iris():
 def surface_regression():
     """Draw a regression surface and its standard deviation, with the other features at given values."""
     X, y = make_friedman1(3000, n_features=5, random_state=0)
-    forest = BSPForestRegressor(random_state=0, values="mean").fit(X, y)
+    forest = BSPForestRegressor(random_state=0, prediction="mean").fit(X, y)
     return SurfaceDisplay.from_estimator(forest, dims=(0, 1), values={2: 0.5, 3: 0.9, 4: 0.5}).plot().figure_
 
 
@@ -129,9 +129,9 @@ def joint_values():
     """Draw the surfaces of the same number of trees with means in leaves and with joint values."""
     X, y, _ = make_oblique_sine(300, random_state=0)
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
-    for ax, values in zip(axes, ("mean", "joint"), strict=True):
-        forest = BSPForestRegressor(random_state=0, values=values).fit(X, y)
-        SurfaceDisplay.from_estimator(forest).plot(ax, uncertainty=False, legend=values == "joint")
+    for ax, values in zip(axes, ("mean", "ridge"), strict=True):
+        forest = BSPForestRegressor(random_state=0, prediction=values).fit(X, y)
+        SurfaceDisplay.from_estimator(forest).plot(ax, uncertainty=False, legend=values == "ridge")
         ax.set_title(f'values="{values}"')
     return figure
 
@@ -143,9 +143,11 @@ def metric():
     y = np.sin(2 * np.pi * X[:, 0]) + rng.normal(scale=0.05, size=120)
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained")
     for ax, choice in zip(axes, (None, "learned"), strict=True):
-        forest = BSPForestRegressor(50, metric=choice, random_state=0).fit(X, y)
+        forest = BSPForestRegressor(50, feature_weights=choice, random_state=0).fit(X, y)
         PartitionDisplay.from_estimator(forest).plot(ax, legend=choice is not None)
-        ax.set_title(f"metric={choice!r}: weights {', '.join(f'{weight:.2g}' for weight in forest.feature_weights_)}")
+        ax.set_title(
+            f"feature_weights={choice!r}: weights {', '.join(f'{weight:.2g}' for weight in forest.feature_weights_)}"
+        )
     return figure
 
 
@@ -156,8 +158,8 @@ def prices():
         X, y = data["X"][order, ::-1].astype(float), data["y"][order].astype(float)
     shared = {"budget_scale": 5, "random_state": 0, "scaling": ((-6.4, 49.9), (1.8, 55.8))}
     view = {"extent": (-5.8, 1.9, 49.9, 55.9), "grid_resolution": 300, "reach": 0.012}
-    tree = BSPForestRegressor(1, values="mean", **shared).fit(X[:1000], y[:1000])
-    forest = BSPForestRegressor(100, n_jobs=2, values="mean", **shared).fit(X[:1000], y[:1000])
+    tree = BSPForestRegressor(1, prediction="mean", **shared).fit(X[:1000], y[:1000])
+    forest = BSPForestRegressor(100, n_jobs=2, prediction="mean", **shared).fit(X[:1000], y[:1000])
     maps = [SurfaceDisplay.from_estimator(model, **view) for model in (tree, forest)]
     maps.append(SurfaceDisplay.from_estimator(forest.partial_fit(X[1000:], y[1000:]), **view))
     titles = ("one tree, 1,000 sales", "100 trees, 1,000 sales", f"100 trees, {len(X):,} sales", "its uncertainty")

@@ -42,7 +42,7 @@ print(f"RMSE: with wrong rows {before:.2f}, forgotten {measure(forest):.2f}, nev
 
 small, point = np.arange(60), X_test[:1]
 good = small[keys[small] == "good"]
-settings = {"n_estimators": 5, "values": "mean", "scaling": (0, 1)}
+settings = {"n_estimators": 5, "prediction": "mean", "scaling": (0, 1)}
 forgot, unseen, with_wrong = [], [], []
 for seed in range(200):
     model = BSPForestRegressor(random_state=seed, **settings).fit(X[small], y_wrong[small], keys=keys[small])

@@ -18,7 +18,7 @@ from bspforest.datasets import make_friedman
 X, y, _ = make_friedman(1500, 10, random_state=0)
 X_test, y_test, truth = make_friedman(1000, 10, random_state=1)
 forest = BSPForestRegressor(random_state=0).fit(X, y)
-equal = BSPForestRegressor(metric=None, random_state=0).fit(X, y)
+equal = BSPForestRegressor(feature_weights=None, random_state=0).fit(X, y)
 for name, model in (("learned metric", forest), ("all features alike", equal)):
     print(f"{name:18}  RMSE to the truth {np.sqrt(np.mean((model.predict(X_test) - truth) ** 2)):.2f}")
 

@@ -19,7 +19,7 @@ from bspforest.plotting import PartitionDisplay, SurfaceDisplay
 X, y = make_moons(80, noise=0.12, random_state=2)
 figure, axes = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")
 for ax, cuts in zip(axes, ("pairs", "axes"), strict=True):
-    forest = BSPForestClassifier(10, cuts=cuts, budget_scale=2, random_state=1, values="mean").fit(X, y)
+    forest = BSPForestClassifier(10, cuts=cuts, budget_scale=2, random_state=1, prediction="mean").fit(X, y)
     PartitionDisplay.from_estimator(forest, tree=3).plot(ax, legend=cuts == "axes")
     ax.set_title({"pairs": "BSP: cuts='pairs'", "axes": "Mondrian: cuts='axes'"}[cuts])
 plt.show()
@@ -30,7 +30,7 @@ plt.show()
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
 X, y = make_moons(300, noise=0.2, random_state=2)
 for ax, cuts in zip(axes, ("pairs", "axes"), strict=True):
-    forest = BSPForestClassifier(cuts=cuts, random_state=0, values="mean").fit(X, y)
+    forest = BSPForestClassifier(cuts=cuts, random_state=0, prediction="mean").fit(X, y)
     SurfaceDisplay.from_estimator(forest).plot(ax, uncertainty=False, legend=False)
     ax.set_title(cuts)
 plt.show()
@@ -41,11 +41,11 @@ plt.show()
 # d - 1 times as often. Joint values, which use all depths of all trees, matter far more than the family of cuts.
 
 X_test, _, truth = make_oblique_sine(2000, random_state=99)
-for values in ("mean", "joint"):
+for values in ("mean", "ridge"):
     for cuts in ("pairs", "axes", "isotropic"):
         errors = []
         for seed in range(3):
             X, y, _ = make_oblique_sine(1000, random_state=seed)
-            forest = BSPForestRegressor(30, cuts=cuts, values=values, random_state=seed).fit(X, y)
+            forest = BSPForestRegressor(30, cuts=cuts, prediction=values, random_state=seed).fit(X, y)
             errors.append(np.sqrt(np.mean((forest.predict(X_test) - truth) ** 2)))
         print(f"values={values!r:8} cuts={cuts!r:12} RMSE {np.mean(errors):.3f} ± {np.std(errors) / 2**0.5:.3f}")

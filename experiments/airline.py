@@ -36,7 +36,7 @@ MEASURES = ("rmse", "bias", "spread", "leaves", "fit_s", "predict_s", "peak_mb")
 TIMED = True
 
 FAST = ("mean", "mondrian", "bsp", "mondrian_fair", "mondrian_fixed")
-SLOW = ("extra_trees", "random_forest", "bsp_redraw")
+SLOW = ("extra_trees", "random_forest")
 N_TEST = 100_000
 DAY_OF_MONTH = 6
 
@@ -49,7 +49,6 @@ MICROSECONDS = {
     "mondrian_fixed": 0.2,
     "extra_trees": 0.8,
     "random_forest": 1.7,
-    "bsp_redraw": 1.7,
     "auto": 1.8,
     "lightgbm": 0.15,
 }

@@ -11,7 +11,7 @@ import pandas as pd
 
 from . import drawing, rows, tuning
 from .leaves import compare_with_mondrian
-from .methods import ADDED, count_leaves, make_forest
+from .methods import ADDED, count_leaves, drop_redraw, make_forest
 from .peers import make_contest
 from .runner import Job, Run, Scale
 from .summary import (
@@ -51,7 +51,7 @@ ADDED_REPETITIONS = 3
 
 # Number of rows per dataset and microseconds per row and tree, to estimate how long jobs take.
 N_ROWS = {"satimage": 6435, "letter": 20_000, "dna": 3186, "usps": 9298}
-MICROSECONDS = {"random_forest": 4.0, "extra_trees": 1.6, "bsp_redraw": 2.0}
+MICROSECONDS = {"random_forest": 4.0, "extra_trees": 1.6}
 MICROSECONDS_PER_CLASS = {"auto": 0.8, "lightgbm": 0.35}  # per row and tree
 N_CLASSES = {"satimage": 6, "letter": 26, "dna": 3, "usps": 10}
 
@@ -73,7 +73,7 @@ def repetitions(scale: Scale, method: str, dataset: str, features: Any) -> int:
 
 def list_methods(features: Any, share: Any) -> tuple[str, ...]:
     """Return the methods of a setting; the added ones at some training fractions only."""
-    methods = OFFICIAL if share == "official" else CURVE
+    methods = drop_redraw(OFFICIAL if share == "official" else CURVE)
     return (*methods, *ADDED) if share in ("official", *ADDED_SHARES[features]) else methods
 
 
@@ -122,7 +122,7 @@ def measure(job: Job, run: Run) -> dict[str, Any]:
         "fit_cpu_s": fitted_at - started,
         "predict_cpu_s": predicted_at - fitted_at,
     }
-    if getattr(forest, "values", "") == "mean":  # joint values have no votes per tree
+    if getattr(forest, "prediction", "") == "mean":  # joint values have no votes per tree
         forest.voting = "hard"
         measures["accuracy_hard"] = float(np.mean(forest.predict(split.X_test) == split.y_test))
     return measures

@@ -35,7 +35,6 @@ LABELS = {
     "bsp_fit": "BSP, fit",
     "bsp_chunks": "BSP, online in chunks of 1,000",
     "bsp_single": "BSP, online row by row",
-    "bsp_redraw": "BSP redraw, online",
     "mondrian_chunks": "Mondrian, online in chunks of 1,000",
     "reference": "the paper's algorithm in plain Python",
     "river_amf": "river AMF",
@@ -46,7 +45,7 @@ LABELS = {
 TREES = {"reference": 1, "bsp_single": 100}
 
 # Approximate microseconds per row and tree, and the largest numbers of rows and features per method.
-MICROSECONDS = {"reference": 3e4, "river_amf": 150.0, "river_arf": 300.0, "random_forest": 8.0, "bsp_redraw": 6.0}
+MICROSECONDS = {"reference": 3e4, "river_amf": 150.0, "river_arf": 300.0, "random_forest": 8.0}
 MAX_ROWS = {"reference": 1000, "river_amf": 3000, "river_arf": 3000, "bsp_single": 10_000}
 MAX_FEATURES = {"reference": 40, "river_amf": 80, "river_arf": 80}
 
@@ -113,9 +112,8 @@ def train(method: str, X: np.ndarray, y: np.ndarray, *, trees: int, seed: int, s
     forest = BSPForestRegressor(
         trees,
         cuts="axes" if method == "mondrian_chunks" else "pairs",
-        refinement="redraw" if method == "bsp_redraw" else "exact",
         random_state=seed,
-        values="mean",
+        prediction="mean",
     )
     if method == "bsp_fit":
         return forest.fit(X, y)
@@ -134,7 +132,6 @@ LINE_STYLES = {
     "bsp_fit": ("#0072B2", "-"),
     "bsp_chunks": ("#0072B2", "--"),
     "bsp_single": ("#0072B2", ":"),
-    "bsp_redraw": ("#56B4E9", "--"),
     "mondrian_chunks": ("#E69F00", "--"),
     "reference": ("#D55E00", "-"),
     "river_amf": ("#009E73", "-"),

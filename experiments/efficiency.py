@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bspforest import BSPForestRegressor
-
 from . import drawing, rows
 from .leaves import compare_at_equal_leaves
-from .methods import METHODS, get_label
+from .methods import METHODS, get_label, make_forest
 from .runner import Job, Run, Scale
 from .summary import (
     Claim,
@@ -33,6 +31,11 @@ MEASURES = rows.MEASURES
 TIMED = False
 
 COMPARED = ("mondrian", "mondrian_redraw", "bsp", "bsp_redraw")
+
+# Redrawing forests are in plain Python: milliseconds per row and tree, most rows, and most repetitions.
+REDRAW_MILLISECONDS = {"mondrian_redraw": 0.7, "bsp_redraw": 4.5}
+REDRAW_ROWS = 500
+REDRAW_REPETITIONS = 4
 SCALES = tuple(round(0.1 * k, 1) for k in range(1, 16))
 SIZES = (300, 500, 1000, 2000, 5000, 10_000)
 N = 5000
@@ -46,6 +49,13 @@ def points(scale: Scale) -> list[tuple[int, float]]:
     return sorted({(1000, s) for s in (0.1, 0.5, 1.0, 1.5)} | {(n, 1.0) for n in (300, 1000, 3000)})
 
 
+def repetitions(scale: Scale, method: str, n: int) -> int:
+    """Return all, but a few with few rows for redrawing forests."""
+    if not METHODS[method].redraw:
+        return scale.repetitions
+    return min(scale.repetitions, REDRAW_REPETITIONS) if n <= REDRAW_ROWS else 0
+
+
 def plan(scale: Scale) -> list[Job]:
     return [
         Job(
@@ -54,24 +64,18 @@ def plan(scale: Scale) -> list[Job]:
             method,
             (("n", n), ("scale", s)),
             r,
-            cost=scale.trees * 1e-6 * (n * (2.0 if "redraw" in method else 0.4) + N_TEST * 0.2) + 0.02,
+            cost=scale.trees * 1e-6 * (n * 1000 * REDRAW_MILLISECONDS.get(method, 4e-4) + N_TEST * 0.2) + 0.02,
         )
         for n, s in points(scale)
         for method in COMPARED
-        for r in range(scale.repetitions)
+        for r in range(repetitions(scale, method, n))
     ]
 
 
 def measure(job: Job, run: Run) -> dict[str, Any]:
     split = rows.make_oblique_sine(job["n"], N_TEST, job.data_seed)
-    method = METHODS[job.method]
-    forest = BSPForestRegressor(
-        run.scale.trees,
-        cuts=method.cuts,
-        refinement=method.refinement,
-        budget_scale=job["scale"],
-        random_state=job.seed,
-        values="mean",
+    forest = make_forest(
+        job.method, classify=False, d=2, trees=run.scale.trees, seed=job.seed, budget_scale=job["scale"]
     )
     return rows.measure_regression(forest, split)
 

@@ -15,6 +15,8 @@ from sklearn.ensemble import (
 
 from bspforest import BSPForestClassifier, BSPForestRegressor
 
+from .printed import PrintedForest
+
 BLUE, SKY, ORANGE, RED, GREY, GREEN, PINK, PURPLE = (
     "#0072B2",
     "#56B4E9",
@@ -32,18 +34,19 @@ class Method(NamedTuple):
 
     The budget is ``scale`` times τₙ. With ``fair`` it is also multiplied by d-1, because pair cuts arrive d-1 times as
     fast as axis cuts; this makes the numbers of leaves similar but not equal, and the page reports the ratios. ``batch``
-    names a scikit-learn forest, or LightGBM. With ``default``, the forest has the default parameters of this library.
+    names a scikit-learn forest, or LightGBM. With ``default``, the forest has the default parameters of this library. With
+    ``redraw``, its trees follow the paper's Algorithm 4 as printed, in plain Python: see `PrintedForest`.
     """
 
     label: str
     colour: str
     line: str = "-"
     cuts: str = "pairs"
-    refinement: str = "exact"
     scale: float = 1.0
     fair: bool = False
     batch: str = ""
     default: bool = False
+    redraw: bool = False
 
 
 METHODS = {
@@ -52,11 +55,11 @@ METHODS = {
     "mondrian_fixed": Method("Mondrian, τ = ∞", PINK, "-", "axes", scale=math.inf),
     "mondrian": Method("Mondrian, τₙ", ORANGE, "-", "axes"),
     "mondrian_fair": Method("Mondrian, (d-1) τₙ", RED, "-", "axes", fair=True),
-    "mondrian_redraw": Method("Mondrian redraw, τₙ", ORANGE, "--", "axes", "redraw"),
+    "mondrian_redraw": Method("Mondrian redraw, τₙ", ORANGE, "--", "axes", redraw=True),
     "mondrian_3": Method("Mondrian, 3 τₙ", ORANGE, ":", "axes", scale=3),
     "mondrian_3_fair": Method("Mondrian, 3 (d-1) τₙ", RED, ":", "axes", scale=3, fair=True),
     "bsp": Method("BSP, τₙ", BLUE),
-    "bsp_redraw": Method("BSP redraw, τₙ", BLUE, "--", refinement="redraw"),
+    "bsp_redraw": Method("BSP redraw, τₙ", BLUE, "--", redraw=True),
     "bsp_3": Method("BSP, 3 τₙ", SKY, "-", scale=3),
     "bsp_fixed": Method("BSP, τ = ∞", GREEN, "-", scale=math.inf),
     "auto": Method("BSP, joint", PURPLE, default=True),
@@ -75,15 +78,36 @@ LIGHTGBM: dict[str, Any] = {"learning_rate": 0.05, "subsample": 0.8, "subsample_
 ROUNDS_PER_TREE = 5
 
 
+def drop_redraw(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Drop the methods that are in plain Python, where there are too many rows or features for them."""
+    return tuple(name for name in names if not METHODS[name].redraw)
+
+
 def get_label(name: str) -> str:
     return METHODS[name].label if name in METHODS else name
 
 
 def make_forest(
-    name: str, *, classify: bool, d: int, trees: int, seed: int, n_jobs: int = 1, max_features: int | None = None
+    name: str,
+    *,
+    classify: bool,
+    d: int,
+    trees: int,
+    seed: int,
+    n_jobs: int = 1,
+    max_features: int | None = None,
+    budget_scale: float = 1.0,
 ) -> Any:
-    """Create the estimator ``name`` for ``d`` features. Batch forests need a tuned ``max_features``."""
+    """Create the estimator ``name`` for ``d`` features. Batch forests need a tuned ``max_features``.
+
+    ``budget_scale`` multiplies the budget of the method, if it has one.
+    """
     method = METHODS[name]
+    scale = budget_scale * method.scale * (max(d - 1, 1) if method.fair else 1)
+    if method.redraw:
+        if classify:
+            raise ValueError(f"{name} is for regression: it is run only where plain Python is fast enough")
+        return PrintedForest(trees, method.cuts, scale, seed)
     if method.batch == "lightgbm":
         return make_lightgbm(classify, trees, seed, n_jobs)
     shared: dict[str, Any] = {"n_estimators": trees, "random_state": seed, "n_jobs": n_jobs}
@@ -96,10 +120,8 @@ def make_forest(
     forest = BSPForestClassifier if classify else BSPForestRegressor
     if method.default:
         return forest(**shared)
-    shared |= {"values": "mean", "cuts": method.cuts, "refinement": method.refinement}
-    if math.isinf(method.scale):
-        return forest(budget=math.inf, **shared)
-    return forest(budget_scale=method.scale * (max(d - 1, 1) if method.fair else 1), **shared)
+    shared |= {"prediction": "mean", "cuts": method.cuts}
+    return forest(budget=math.inf, **shared) if math.isinf(scale) else forest(budget_scale=scale, **shared)
 
 
 def make_lightgbm(classify: bool, trees: int, seed: int, n_jobs: int) -> Any:
@@ -123,7 +145,7 @@ def make_lightgbm(classify: bool, trees: int, seed: int, n_jobs: int) -> Any:
 def warm_up() -> None:
     """Compile all kernels, so that compilation is not part of any measured time."""
     X = np.random.default_rng(0).random((60, 3))
-    for name in ("bsp", "bsp_redraw", "mondrian", "mondrian_redraw", "auto"):
+    for name in ("bsp", "mondrian", "auto"):
         for classify in (True, False):
             forest = make_forest(name, classify=classify, d=3, trees=2, seed=0)
             forest.fit(X, X[:, 0] > 0.5 if classify else X[:, 0]).predict(X)

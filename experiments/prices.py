@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from . import drawing, rows, tuning
-from .methods import ADDED, BATCH, get_label, make_forest
+from .methods import ADDED, BATCH, drop_redraw, get_label, make_forest
 from .peers import make_contest
 from .runner import Job, Run, Scale
 from .summary import (
@@ -42,8 +42,8 @@ METHODS = (
     "bsp_3",
     "bsp_fixed",
 )
-MICROSECONDS = {"random_forest": 4.0, "extra_trees": 2.0, "bsp_redraw": 3.0, "mondrian_redraw": 3.0, "auto": 4.0}
-MAP = "map of bsp_redraw"
+MICROSECONDS = {"random_forest": 4.0, "extra_trees": 2.0, "auto": 4.0}
+MAP = "map of bsp"
 CELL = 0.05  # degrees of latitude (0.08 of longitude), about five kilometres
 
 
@@ -59,7 +59,7 @@ def plan(scale: Scale) -> list[Job]:
             r,
             scale.trees * (0.023 * MICROSECONDS.get(method, 0.6) + 0.04),
         )
-        for method in (*METHODS, *ADDED)
+        for method in drop_redraw((*METHODS, *ADDED))
         for r in range(n)
     ]
     return [*jobs, Job(NAME, "uk_prices", MAP, (("share", 0.2),), 0, scale.trees * 0.1)]
@@ -76,7 +76,7 @@ def measure(job: Job, run: Run) -> dict[str, Any]:
 
 def write_map(job: Job, run: Run, split: rows.Split) -> dict[str, Any]:
     """Write the mean actual and predicted price in each cell of a grid of the country, and return the RMSE."""
-    forest = make_forest("bsp_redraw", classify=False, d=2, trees=run.scale.trees, seed=job.seed)
+    forest = make_forest("bsp", classify=False, d=2, trees=run.scale.trees, seed=job.seed)
     predictions = forest.fit(split.X, split.y).predict(split.X_test)
     cells = np.floor(split.X_test / (CELL, 1.6 * CELL)).astype(int)
     places, index, count = np.unique(cells, axis=0, return_inverse=True, return_counts=True)
@@ -156,7 +156,7 @@ def describe(frame: pd.DataFrame, figures: list[str]) -> Section:
     section.contests += make_contest(frame, "prices", "rmse")
     if figures:
         section.add(
-            "", "Means in cells of about five kilometres for BSP redraw; as in the paper, red is low and blue is high:"
+            "", "Means in cells of about five kilometres for BSP, τₙ; as in the paper, red is low and blue is high:"
         )
         section.add("", *(f"![maps of actual, predicted, error]({{figures}}/{name})" for name in figures))
     for rival in ("mondrian_fixed", "mondrian"):

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import pytest
 
 import bspforest
-from bspforest import datasets, persistence, plotting, tables
+from bspforest import datasets, files, plotting, tables
 from bspforest.cli.main import main
 from bspforest.cli.parser import make_parser
 
@@ -134,7 +134,7 @@ def test_every_public_name_is_in_the_reference():
     """The API reference lists what the packages export; those that two packages export are listed once."""
     pages = " ".join(page.read_text() for page in (ROOT / "docs/api").glob("*.md"))
     listed = set(re.findall(r"^   (\w+)$", pages, re.M))
-    packages = [bspforest, persistence, plotting, tables]
+    packages = [bspforest, files, plotting, tables]
     if find_spec("distributed"):
         packages.append(importlib.import_module("bspforest.dask"))
     for package in packages:

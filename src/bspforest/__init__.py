@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .estimators import BSPForestClassifier, BSPForestRegressor
-    from .persistence import ModelFileError, load
+    from .files import ModelFileError, load
     from .sizes import estimate_size
 
 __all__ = ["BSPForestClassifier", "BSPForestRegressor", "ModelFileError", "estimate_size", "load"]
@@ -19,9 +19,9 @@ __version__ = "0.1.0"
 _HOMES = {
     "BSPForestClassifier": "estimators",
     "BSPForestRegressor": "estimators",
-    "ModelFileError": "persistence",
+    "ModelFileError": "files",
     "estimate_size": "sizes",
-    "load": "persistence",
+    "load": "files",
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from numbers import Integral, Real
 from typing import Any
 
@@ -11,19 +10,10 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_array, check_consistent_length, validate_data
 
+from ._magnitude import MAX_MAGNITUDE, check_column, check_magnitude, is_moderate
 from ._sklearn_compat import Interval, StrOptions, check_sample_weight
-from .engine.forest import OnlineForest
-from .engine.scaling import find_range
-
-# The range of a feature must not overflow: numbers below this differ by less than the largest float64.
-HUGE = 8e307
-
-# The weights of rows that are learned together must not sum to more: the total of all must not overflow.
-MOST_WEIGHT = 1e290
-
-# At most this many numbers are checked by a dot product. BLAS starts its threads for more than 10,000, which made `fit` 1.3
-# times as slow.
-FEW_NUMBERS = 1000
+from .forest.forest import OnlineForest
+from .tables.reading import is_missing
 
 # What the parameters that shape a forest may be, in every interface.
 FOREST_CONSTRAINTS: dict[str, list] = {
@@ -32,11 +22,10 @@ FOREST_CONSTRAINTS: dict[str, list] = {
     "budget": [StrOptions({"auto", "minimax"}), Interval(Real, 0, None, closed="right"), callable],
     "budget_scale": [Interval(Real, 0, None, closed="neither")],
     "min_samples_split": [StrOptions({"auto"}), Interval(Integral, 2, None, closed="left")],
-    "refinement": [StrOptions({"exact", "redraw"})],
     "scaling": [StrOptions({"auto", "minmax", "quantile"}), None, tuple, list],
     "window": [Interval(Integral, 1, None, closed="left"), None],
-    "values": [StrOptions({"mean", "joint"})],
-    "metric": [StrOptions({"learned"}), None],
+    "prediction": [StrOptions({"mean", "ridge"})],
+    "feature_weights": [StrOptions({"learned"}), "array-like", None],
 }
 
 # What the parameters of joint values may be.
@@ -46,13 +35,8 @@ JOINT_CONSTRAINTS: dict[str, list] = {
 }
 
 
-def all_small(X: np.ndarray) -> bool:
-    """Return whether these are few numbers, all finite, with finite squares: a third of the cost of looking at each."""
-    return X.size <= FEW_NUMBERS and bool(np.vdot(X, X) < math.inf)
-
-
 def read_rows(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> tuple[np.ndarray, bool]:
-    """Return X as float64 rows, and whether any number is missing (NaN); infinite ones are refused.
+    """Return X as float64 rows, and whether any number is missing (NaN); infinite and too large ones are refused.
 
     Plain arrays take a short cut: validation costs more than learning a row.
     """
@@ -70,44 +54,14 @@ def read_rows(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> tupl
         X = validate_data(
             estimator, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False, ensure_min_samples=min_rows
         )
-    if all_small(X):
+    if is_moderate(X):
         return X, False
-    with np.errstate(invalid="ignore"):
-        ends = np.stack(find_range(X))  # which pass on NaN
-    if np.isfinite(ends).all():
-        return X, False
-    infinite = np.isinf(X)
-    if infinite.any():
-        row, column = np.argwhere(infinite)[0]
+    large = np.abs(X) > MAX_MAGNITUDE
+    if large.any():
+        column = int(np.argmax(large.any(axis=0)))
         names = getattr(estimator, "feature_names_in_", None)
-        name = f" ({names[column]!r})" if names is not None else ""
-        raise ValueError(
-            f"Input X contains infinity in column {column}{name}, row {row}; finite numbers, or NaN where one is missing, are "
-            "expected."
-        )
+        check_column(f"column {column}" + ("" if names is None else f" ({names[column]!r})"), X[:, column])
     return X, True
-
-
-def check_range(forest: OnlineForest, X: np.ndarray, may_be_huge: bool) -> bool:
-    """Raise if the range of a column overflows, with the rows held and the range in use.
-
-    Returns whether numbers of `HUGE` and more may be held after learning X; ``may_be_huge`` is whether they may before.
-    """
-    if not len(X) or not forest.config.is_scaled_by_rows:
-        return may_be_huge
-    if not may_be_huge and (all_small(X) or np.abs(find_range(X)).max() < HUGE):
-        return False
-    used = forest.trees.coordinates
-    ends = used.knots.T if used.uses_ranks else np.stack([used.low, used.high])
-    together = [X, forest.held_rows(), ends] if forest.n_held else [X]
-    low = np.min([some.min(axis=0) for some in together], axis=0)
-    high = np.max([some.max(axis=0) for some in together], axis=0)
-    with np.errstate(over="ignore"):
-        wide = ~np.isfinite(high - low)
-    if wide.any():
-        column = int(np.argmax(wide))
-        raise ValueError(f"the range of column {column} of X overflows float64; scale it down first")
-    return bool(max(-low.min(), high.max()) >= HUGE)
 
 
 def check_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
@@ -122,10 +76,7 @@ def check_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
     w = check_sample_weight(sample_weight, X, dtype=np.float64)
     if not np.isfinite(w).all():
         raise ValueError(f"sample_weight must be finite, got {w[np.argmin(np.isfinite(w))]}")
-    with np.errstate(over="ignore"):
-        total = w.sum()
-    if total >= MOST_WEIGHT:
-        raise ValueError(f"sample_weight must sum to less than {MOST_WEIGHT:g}, got {total:g}; scale it down first")
+    check_magnitude("sample_weight", w)
     if len(w) and w.min() < 0:
         raise ValueError(f"sample_weight must not be negative, got {w.min()} in row {int(w.argmin())}")
     return w
@@ -141,27 +92,20 @@ def check_targets(name: str, X: np.ndarray, y: Any) -> np.ndarray:
         else:
             y = column_or_1d(y, dtype=np.float64, warn=True)
         check_consistent_length(X, y)
-    if not all_small(y) and not np.isfinite(y).all():
+    if is_moderate(y):
+        return y
+    if not np.isfinite(y).all():
         row = int(np.argmin(np.isfinite(y).reshape(len(y), -1).all(axis=1)))
         what = "NaN" if np.isnan(y[row]).any() else "infinity"
         raise ValueError(f"Input y contains {what} in row {row}; finite numbers are expected.")
+    check_magnitude("y", y)
     return y
-
-
-def check_weighted_targets(sample_weight: Any, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the weights, if with them the sum of these targets does not overflow."""
-    w = check_weights(sample_weight, X)
-    if len(y) and (sample_weight is not None or not all_small(y)):
-        with np.errstate(over="ignore"):
-            largest = 4.0 * np.abs(y).max() * w.sum()
-        if not largest < math.inf:
-            raise ValueError("y, times sample_weight, is so large that its sum overflows float64; scale it down first")
-    return w
 
 
 def check_labels(name: str, X: np.ndarray, y: Any) -> np.ndarray:
     """Return y as labels of classes, one per row of X. ``name`` is that of the estimator."""
     y = _check_y_given(name, y)
+    _refuse_missing("Input y", y)
     if not (type(y) is np.ndarray and y.ndim == 1 and len(y) == len(X)):
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
@@ -172,6 +116,18 @@ def check_labels(name: str, X: np.ndarray, y: Any) -> np.ndarray:
     return y
 
 
+def _refuse_missing(name: str, labels: Any) -> None:
+    """Raise if a label among objects is missing. Lists are looked at before numpy makes text of NaN."""
+    if type(labels) is np.ndarray and labels.dtype != object:
+        return
+    values = labels if isinstance(labels, list | tuple) else np.asarray(labels)
+    if isinstance(values, np.ndarray) and (values.dtype != object or values.ndim > 2):
+        return
+    for row, value in enumerate(values):
+        if is_missing(value[0] if isinstance(value, np.ndarray) and len(value) else value):
+            raise ValueError(f"{name} contains NaN: the label in row {row} is {value!r}.")
+
+
 def _check_y_given(name: str, y: Any) -> Any:
     if y is None:
         raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
@@ -180,6 +136,7 @@ def _check_y_given(name: str, y: Any) -> Any:
 
 def check_classes(classes: Any) -> np.ndarray:
     """Return the parameter ``classes`` of `partial_fit`, sorted."""
+    _refuse_missing("classes", classes)
     given = np.asarray(classes)
     if given.ndim == 2 and given.shape[1] == 1:
         given = given[:, 0]

@@ -12,7 +12,7 @@ from browsers import open_page
 from bspforest.cli.main import main
 from bspforest.explore import ExploreServer, PlaneStream, Session, make_stream
 
-LEFT, RIGHT = "bsp-joint", "mondrian-mean"
+LEFT, RIGHT = "bsp-ridge", "mondrian-mean"
 TIMEOUT = 30_000  # milliseconds, for slow machines
 
 

@@ -16,7 +16,7 @@ from csv_files import write_rows
 
 import bspforest
 from bspforest import BSPForestRegressor
-from bspforest.persistence import load_with_extra
+from bspforest.files import load_with_extra
 
 MALFORMED = (
     "a,b,y\n"
@@ -81,23 +81,22 @@ def test_wrong_commands(numbers, run, tmp_path):
             2,
             "--jobs must be from 1",
         ),
-        (("evaluate", path, "--target", "y", "--values", "median"), 2, "invalid choice: 'median'"),
+        (("evaluate", path, "--target", "y", "--prediction", "median"), 2, "invalid choice: 'median'"),
         (("evaluate", path, "--target", "y", "--ridge", "0"), 2, "invalid number above 0, or \"auto\" value: '0'"),
         (("demo", "--bandwidth", "wide"), 2, 'invalid number above 0, or "auto" value'),
-        (("demo", "--metric", "given"), 2, "argument --metric: invalid choice: 'given' (choose from"),
+        (("demo", "--feature-weights", "given"), 2, "argument --feature-weights: invalid choice: 'given' (choose from"),
         (("evaluate", path, "--target", "y", "--scaling", "ranks"), 2, "argument --scaling: invalid choice: 'ranks'"),
         (
-            ("evaluate", path, "--target", "y", "--values", "mean", "--metric", "none"),
+            ("evaluate", path, "--target", "y", "--prediction", "mean", "--feature-weights", "none"),
             2,
-            "--metric is for joint values and has no effect with --values mean",
+            "--feature-weights has no effect with --prediction mean",
         ),
         (
-            ("evaluate", path, "--target", "y", "--values", "mean", "--ridge", "1"),
+            ("evaluate", path, "--target", "y", "--prediction", "mean", "--ridge", "1"),
             2,
-            "--ridge is for joint values and has no effect with --values mean",
+            "--ridge has no effect with --prediction mean",
         ),
-        (("evaluate", path, "--target", "y", "--budget-scale", "2"), 2, "--budget-scale needs --values mean"),
-        (("evaluate", path, "--target", "y", "--refinement", "redraw"), 2, "--refinement redraw needs --values mean"),
+        (("evaluate", path, "--target", "y", "--budget-scale", "2"), 2, "--budget-scale needs --prediction mean"),
         (("evaluate", path, "--target", "y", "--against", "magic"), 2, "--against magic: choose from mondrian"),
         (("evaluate", path, "--target", "y", "--classes", "a,b"), 2, "--classes is for classification"),
         (("evaluate", path, "--target", "y", "--drop", "y"), 2, "cannot be dropped"),

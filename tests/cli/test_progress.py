@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
+from bspforest import precompile
 from bspforest.cli.main import main
 from bspforest.cli.progress import RowProgress
-from bspforest.engine import precompile
-from bspforest.engine.forest import OnlineForest
+from bspforest.forest.forest import OnlineForest
 
 # Fails if a kernel is compiled, or read from numba's cache, after the stream has started.
 COUNT_KERNELS = """

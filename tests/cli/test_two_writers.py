@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import pytest
+
 import bspforest
-from bspforest.persistence import lock_model
+from bspforest.files import ModelLockedError, lock_model
 
 COMMAND = [sys.executable, "-m", "bspforest.cli"]
 
@@ -61,3 +64,13 @@ def test_learn_names_who_writes_the_model(run, numbers, tmp_path):
     with lock_model(model):
         code, _, said = run("learn", numbers[0], "--target", "y", "--model", model, "--trees", 3)
     assert code == 1 and "is being written" in said and "--wait" in said
+
+
+def test_the_lock_ends_with_its_block(tmp_path):
+    """Failed: it was held for as long as its variable had a value."""
+    model = tmp_path / "m"
+    with lock_model(model) as lock, pytest.raises(ModelLockedError, match=str(os.getpid())), lock_model(model):
+        pass
+    assert not lock.is_locked
+    with lock_model(model):
+        pass

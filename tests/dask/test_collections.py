@@ -57,7 +57,7 @@ def test_classification(client):
 
 def test_labels_of_this_process(client):
     X, y = make_rows()
-    forest = DaskBSPForestRegressor(20, client=client, values="mean", random_state=0)
+    forest = DaskBSPForestRegressor(20, client=client, prediction="mean", random_state=0)
     forest.fit(da.from_array(X, chunks=(100, 3)), y, sample_weight=np.ones(300))
     assert forest.n_samples_ == 300 and np.array_equal(forest.held_rows().y, y)
     lazy = da.from_array(X, chunks=(100, 3))

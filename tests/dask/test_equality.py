@@ -32,7 +32,7 @@ def test_shards_are_whole_blocks_of_trees():
     assert divide(3, 2) == [(0, 3)]
 
 
-@pytest.mark.parametrize("values", ["joint", "mean"])
+@pytest.mark.parametrize("values", ["ridge", "mean"])
 @pytest.mark.parametrize(("kind", "window"), [("regression", None), ("regression", 150), ("classification", 150)])
 def test_mixtures_of_operations(any_client, kind, values, window):
     """Learn batches, chunks and single rows, forget, and slide a window: all predictions are the same.
@@ -42,7 +42,7 @@ def test_mixtures_of_operations(any_client, kind, values, window):
     rng = np.random.default_rng(len(kind + values))
     X, y = make_rows(420)
     new, _ = make_rows(80, seed=1)
-    parameters = {"n_estimators": 40, "values": values, "window": window, "random_state": 5}
+    parameters = {"n_estimators": 40, "prediction": values, "window": window, "random_state": 5}
     more = {}
     if kind == "regression":
         forests = BSPForestRegressor(**parameters), DaskBSPForestRegressor(client=any_client, **parameters)
@@ -63,7 +63,7 @@ def test_mixtures_of_operations(any_client, kind, values, window):
         assert local == remote, at
         assert ask(forests[0], new[:1]) == ask(forests[1], new[:1])
     assert forests[1].n_shards_lost_ == 0
-    if values == "joint":
+    if values == "ridge":
         assert forests[0].revisions_ == forests[1].revisions_
         assert np.array_equal(forests[0].feature_weights_, forests[1].feature_weights_)
 
@@ -87,22 +87,22 @@ def test_batches_and_features(client):
 
 def test_quantiles_and_votes(client):
     X, y = make_rows(200)
-    for values in ("joint", "mean"):
-        parameters = {"n_estimators": 20, "values": values, "random_state": 1}
+    for values in ("ridge", "mean"):
+        parameters = {"n_estimators": 20, "prediction": values, "random_state": 1}
         forests = BSPForestRegressor(**parameters), DaskBSPForestRegressor(client=client, **parameters)
         local, remote = (forest.fit(X, y).predict_quantiles(X[:30]) for forest in forests)
         assert np.array_equal(local, remote)
-    parameters = {"n_estimators": 20, "values": "mean", "voting": "hard", "random_state": 1}
+    parameters = {"n_estimators": 20, "prediction": "mean", "voting": "hard", "random_state": 1}
     forests = BSPForestClassifier(**parameters), DaskBSPForestClassifier(client=client, **parameters)
     local, remote = (forest.fit(X, y > 0).predict(X) for forest in forests)
     assert np.array_equal(local, remote)
 
 
-@pytest.mark.parametrize("values", ["joint", "mean"])
+@pytest.mark.parametrize("values", ["ridge", "mean"])
 def test_there_and_back(client, values, tmp_path):
     """Move a forest to the cluster and back, save it, and go on everywhere: all are the same."""
     X, y = make_rows(300)
-    local = BSPForestRegressor(40, values=values, random_state=2).fit(X[:200], y[:200])
+    local = BSPForestRegressor(40, prediction=values, random_state=2).fit(X[:200], y[:200])
     remote = DaskBSPForestRegressor.from_local(local, client)
     assert ask(local, X) == ask(remote, X)
     for forest in (local, remote):
@@ -125,14 +125,14 @@ def make_table(n, rng, *, names, gaps):
     return pd.DataFrame({"kind": rng.choice(names, n), "size": numbers})
 
 
-@pytest.mark.parametrize("values", ["joint", "mean"])
+@pytest.mark.parametrize("values", ["ridge", "mean"])
 def test_new_categories_and_gaps(client, values):
     """A category and a gap that come later have all trees built afresh, with more features.
 
     Failed with the standing trees taken over.
     """
     rng = np.random.default_rng(7)
-    parameters = {"n_estimators": 24, "values": values, "random_state": 3}
+    parameters = {"n_estimators": 24, "prediction": values, "random_state": 3}
     forests = BSPForestRegressor(**parameters), DaskBSPForestRegressor(client=client, **parameters)
     for names, gaps in (("ab", False), ("abc", False), ("abc", True), ("abcd", True)):
         X = make_table(60, rng, names=list(names), gaps=gaps)
@@ -148,12 +148,12 @@ def test_new_categories_and_gaps(client, values):
     assert not client.submit(lambda: 0).result()  # the workers are well
 
 
-@pytest.mark.parametrize("values", ["joint", "mean"])
+@pytest.mark.parametrize("values", ["ridge", "mean"])
 def test_new_classes(client, values):
     """Classes may come later, at any place among those known. Failed with labels on the workers not renumbered."""
     X, y = make_rows(300)
     labels = np.digitize(y, [-1.0, 0.0, 1.0])
-    parameters = {"n_estimators": 24, "values": values, "random_state": 3}
+    parameters = {"n_estimators": 24, "prediction": values, "random_state": 3}
     forests = BSPForestClassifier(**parameters), DaskBSPForestClassifier(client=client, **parameters)
     known = np.isin(labels, [1, 3])
     for forest in forests:
@@ -167,8 +167,6 @@ def test_new_classes(client, values):
 
 def test_what_is_refused(client):
     X, y = make_rows(30)
-    with pytest.raises(ValueError, match="redraw"):
-        DaskBSPForestRegressor(10, client=client, values="mean", refinement="redraw").fit(X, y)
     forest = DaskBSPForestRegressor(10, client=client, random_state=0).fit(X, y)
     with pytest.raises(TypeError, match="to_local"):
         forest.__getstate__()

@@ -9,13 +9,14 @@ from contextlib import suppress
 import laws
 import numpy as np
 import pytest
-from clusters import ensure_workers, kill_worker, start_cluster
+from clusters import kill_worker, start_cluster
+from revisions import settle
 
 import bspforest
 from bspforest import BSPForestRegressor
-from bspforest.dask import DaskBSPForestRegressor, cluster
+from bspforest.dask import DaskBSPForestRegressor
 from bspforest.dask.trees import RemoteTrees
-from bspforest.engine.ensemble import TreeEnsemble
+from bspforest.trees.trees import TreeEnsemble
 
 
 @pytest.fixture
@@ -44,19 +45,19 @@ def check_forest(forest, X, y, tmp_path, *, held):
     assert np.array_equal(forest.held_rows().ids, held)
     assert np.array_equal(forest.held_rows().X, X[held]) and np.array_equal(forest.held_rows().y, y[held])
     forest.save(tmp_path / "model.bsp")
-    local = bspforest.load(tmp_path / "model.bsp", check="fully")
+    local = bspforest.load(tmp_path / "model.bsp")
     assert np.array_equal(local.predict(X[:50]), forest.predict(X[:50]))
     fresh = BSPForestRegressor(**local.get_params()).fit(X[held], y[held])
     new, labels = make_rows(300, seed=9)
     assert forest.score(new, labels) > fresh.score(new, labels) - 0.05
 
 
-@pytest.mark.parametrize("values", ["joint", "mean"])
+@pytest.mark.parametrize("values", ["ridge", "mean"])
 @pytest.mark.parametrize("then", ["predict", "learn a row", "learn a chunk", "forget", "save"])
 def test_worker_killed_between_calls(client, values, then, tmp_path):
     """The next call works, whatever it is."""
     X, y = make_rows(700)
-    forest = DaskBSPForestRegressor(48, client=client, values=values, random_state=0).fit(X[:400], y[:400])
+    forest = DaskBSPForestRegressor(48, client=client, prediction=values, random_state=0).fit(X[:400], y[:400])
     assert forest.n_workers_ >= 2
     before = forest.predict(X[:100])
     kill_one(client, forest)
@@ -76,15 +77,16 @@ def test_worker_killed_between_calls(client, values, then, tmp_path):
         held = np.setdiff1d(held, np.arange(0, 400, 7))
     else:
         forest.to_local()
+    forest.predict(X[:1])
     assert forest.n_shards_lost_ == 1
     check_forest(forest, X, y, tmp_path, held=held)
 
 
-@pytest.mark.parametrize("when", ["make_sibling", "take_over"])
+@pytest.mark.parametrize("when", ["store", "build"])
 def test_worker_killed_within_a_call(client, tmp_path, monkeypatch, when):
-    """A chunk is learned by building trees beside the others, and then solved for: each begins again.
+    """The chunk is learned once, whether the worker was lost before or after its rows were stored.
 
-    Failed, with TreesReplacedError, with the call not repeated.
+    Failed, with TreesLostError, with the call not repeated, and with rows learned twice.
     """
     X, y = make_rows(1000)
     forest = DaskBSPForestRegressor(48, client=client, random_state=0).fit(X[:300], y[:300])
@@ -103,11 +105,11 @@ def test_worker_killed_within_a_call(client, tmp_path, monkeypatch, when):
     assert killed
 
 
-@pytest.mark.parametrize("values", ["joint", "mean"])
+@pytest.mark.parametrize("values", ["ridge", "mean"])
 def test_workers_killed_at_random_moments(client, values, tmp_path):
     """Kill workers during a stream of chunks, rows and predictions: every call finishes, and all rows are held."""
     X, y = make_rows(20_000)
-    forest = DaskBSPForestRegressor(48, client=client, values=values, random_state=0)
+    forest = DaskBSPForestRegressor(48, client=client, prediction=values, random_state=0)
     rng, killing = np.random.default_rng(4), np.random.default_rng(5)
     done = threading.Event()
     killed = []
@@ -132,7 +134,10 @@ def test_workers_killed_at_random_moments(client, values, tmp_path):
         done.set()
         thread.join()
     assert forest.n_shards_lost_ > 0
-    check_forest(forest, X, y, tmp_path, held=np.arange(at))
+    forest.predict(X[:1])
+    forest.partial_fit(X[at : at + 1], y[at : at + 1])  # a search for settings that a loss has ended begins again
+    settle(forest)
+    check_forest(forest, X, y, tmp_path, held=np.arange(at + 1))
 
 
 def test_law_after_a_loss(client):
@@ -143,7 +148,7 @@ def test_law_after_a_loss(client):
     n_trees, tau = 3000, 0.5
     rng = np.random.default_rng(20)
     X, extra = rng.random((9, 2)), rng.random((4, 2))
-    parameters = {"values": "mean", "budget": tau, "min_samples_split": 2, "scaling": ([0.0, 0.0], [1.0, 1.0])}
+    parameters = {"prediction": "mean", "budget": tau, "min_samples_split": 2, "scaling": ([0.0, 0.0], [1.0, 1.0])}
     forest = DaskBSPForestRegressor(n_trees, client=client, random_state=0, **parameters)
     forest.fit(np.concatenate([extra, X[:6]]), np.zeros(10))
     kill_one(client, forest)
@@ -156,28 +161,6 @@ def test_law_after_a_loss(client):
     expected = np.array([np.exp(-tau * laws.segment_rate("pairs", X[i] - X[j])) for i, j in zip(a, b, strict=True)])
     z = (seen - expected) / np.sqrt(expected * (1 - expected) / part.n_trees)
     assert np.abs(z).max() < 4.5 and abs(z.mean()) < 3
-
-
-def test_trees_move_to_a_restarted_worker(client, monkeypatch):
-    """After a loss, a worker has two shards; one moves to the worker that was restarted, tree by tree as it was.
-
-    Failed with shards moved without the totals of their leaves.
-    """
-    monkeypatch.setattr(cluster, "BALANCING", 0.0)
-    ensure_workers(client, 3)
-    X, y = make_rows(500)
-    forest = DaskBSPForestRegressor(48, client=client, random_state=0).fit(X[:400], y[:400])
-    kill_one(client, forest)
-    forest.predict(X[:1])
-    assert len({part.address for part in get_parts(forest)}) == 2
-    ensure_workers(client, 3)
-    before, local = forest.predict(X), forest.to_local()
-    forest._forest.trees.balance()
-    assert len({part.address for part in get_parts(forest)}) == 3
-    assert np.array_equal(forest.predict(X), before)
-    for one in (forest, local):
-        one.partial_fit(X[400:], y[400:])
-    assert np.array_equal(forest.predict(X), local.predict(X))
 
 
 def test_a_worker_lost_while_features_change(client, tmp_path, monkeypatch):
@@ -203,38 +186,6 @@ def test_a_worker_lost_while_features_change(client, tmp_path, monkeypatch):
     assert np.isfinite(forest.predict(gaps)).all() and forest.n_shards_lost_ >= 2
 
 
-def limit_room(n):
-    """Let trees of this process have no room for more than n rows at once; None: as many as there are."""
-    reserve = getattr(TreeEnsemble, "unlimited", TreeEnsemble.reserve)
-
-    def reserve_little(trees, wanted):
-        if n is not None and wanted > n:
-            raise MemoryError("no room")
-        reserve(trees, wanted)
-
-    TreeEnsemble.unlimited, TreeEnsemble.reserve = reserve, reserve_little
-
-
-def test_worker_without_memory(client):
-    """A chunk for which a worker lacks memory is refused whole; smaller ones are learned.
-
-    Failed without room reserved by all workers before any of them inserts the rows.
-    """
-    X, y = make_rows(900)
-    forest = DaskBSPForestRegressor(48, client=client, values="mean", random_state=0).fit(X[:300], y[:300])
-    before = forest.predict(X[:100])
-    address = get_parts(forest)[-1].address
-    client.run(limit_room, 300, workers=[address])
-    with pytest.raises(MemoryError, match="no room"):
-        forest.partial_fit(X[300:700], y[300:700])
-    assert forest.n_samples_ == 300 and np.array_equal(forest.predict(X[:100]), before)
-    client.run(limit_room, None, workers=[address])
-    forest.partial_fit(X[700:], y[700:])
-    local = forest.to_local()
-    assert forest.n_samples_ == 500 and np.array_equal(forest.predict(X[:100]), local.predict(X[:100]))
-    assert forest.n_shards_lost_ == 0
-
-
 def fail_once(name):
     """Let a method of trees of this process fail when it is next called."""
     method = getattr(TreeEnsemble, name)
@@ -248,18 +199,19 @@ def fail_once(name):
 
 @pytest.mark.parametrize("name", ["remove", "make_room", "insert"])
 def test_a_call_that_fails_on_one_worker(client, name, tmp_path):
-    """The forest is as it was before, in law, and the same call works when it is repeated.
+    """The rows are stored or forgotten wholly, or not at all, and the next call builds trees that have them.
 
     Failed with rows removed from some trees only, and with room that a worker does not have.
     """
     X, y = make_rows(700)
-    forest = DaskBSPForestRegressor(24, client=client, values="mean", random_state=0).fit(X[:300], y[:300])
+    forest = DaskBSPForestRegressor(24, client=client, prediction="mean", random_state=0).fit(X[:300], y[:300])
     call = (lambda: forest.forget([3])) if name == "remove" else (lambda: forest.partial_fit(X[300:], y[300:]))
     client.run(fail_once, name, workers=[get_parts(forest)[-1].address])
-    with pytest.raises(MemoryError, match="no room"):
+    with pytest.raises(MemoryError):
         call()
-    check_forest(forest, X, y, tmp_path, held=np.arange(300))
-    call()
+    if name == "make_room":  # before the rows are stored
+        check_forest(forest, X, y, tmp_path, held=np.arange(300))
+        call()
     held = np.delete(np.arange(300), 3) if name == "remove" else np.arange(700)
     check_forest(forest, X, y, tmp_path, held=held)
 
@@ -267,7 +219,7 @@ def test_a_call_that_fails_on_one_worker(client, name, tmp_path):
 def test_trees_that_cannot_be_restored_at_once(client, tmp_path):
     """A worker without memory for lost trees raises; the next call restores them. Failed with the trees left empty."""
     X, y = make_rows(300)
-    forest = DaskBSPForestRegressor(24, client=client, values="mean", random_state=0).fit(X, y)
+    forest = DaskBSPForestRegressor(24, client=client, prediction="mean", random_state=0).fit(X, y)
     client.run(fail_once, "build")
     kill_one(client, forest)
     with pytest.raises(MemoryError, match="no room"):

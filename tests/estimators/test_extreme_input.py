@@ -1,4 +1,4 @@
-"""Strange but legal input: features, ranges and labels of any size raise no error."""
+"""Strange but legal input: features, labels and weights up to 1e100, tiny ranges, constant columns, any number of features."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from bspforest import BSPForestRegressor, load
+from bspforest import BSPForestClassifier, BSPForestRegressor, load
 
 rng = np.random.default_rng(0)
 X = rng.random((60, 3))
@@ -18,26 +18,8 @@ def regressor(**kw):
     return BSPForestRegressor(**{"n_estimators": 8, "random_state": 0, **kw})
 
 
-def column(*values):
-    return np.array(values)[:, None]
-
-
-@pytest.mark.parametrize("again", [lambda f, path: f, lambda f, path: f.save(path) or load(path)])
-def test_ranges_that_overflow(again, tmp_path):
-    """No row held may be further from new rows than float64 reaches."""
-    forest = regressor().fit(column(-1.7e308, -1.6e308), [0, 1])
-    forest = again(forest, tmp_path / "m")
-    with pytest.raises(ValueError, match="column 0 of X overflows"):
-        forest.partial_fit(column(0.0, 7e307), [2, 3])
-    forest.partial_fit(column(0.0), [2]).forget([0, 1])
-    forest = again(forest, tmp_path / "m")
-    forest.partial_fit(column(7e307, -7e307), [3, 4])  # the range went with the rows forgotten
-    assert forest.n_samples_ == 3 and forest._forest.trees.arrays.scaling[1, 0] > 0
-    again(forest, tmp_path / "m")
-
-
 @pytest.mark.parametrize("cuts", ["pairs", "axes", "isotropic"])
-@pytest.mark.parametrize("scale", [1e-320, 1e-300, 1e-30, 1e30, 1e300])
+@pytest.mark.parametrize("scale", [1e-320, 1e-300, 1e-30, 1e30, 1e99])
 def test_columns_of_any_range(cuts, scale):
     rows = X.copy()
     rows[:, 1] *= scale
@@ -46,7 +28,7 @@ def test_columns_of_any_range(cuts, scale):
     if scale > 1e-308:  # the range does not matter
         np.testing.assert_allclose(forest._forest.trees.arrays.scaling[1] * np.ptp(rows[:40], axis=0), 1)
     far = rows.copy()
-    far[:, 1] = 1e307  # beyond all that was seen
+    far[:, 1] = -1e100  # beyond all that was seen
     assert np.isfinite(forest.partial_fit(far, y).predict(far)).all()
 
 
@@ -54,7 +36,7 @@ def test_columns_of_any_range(cuts, scale):
 @pytest.mark.parametrize("d", [1, 2, 500])
 def test_any_number_of_features(cuts, d):
     rows = rng.random((80, d))
-    forest = regressor(cuts=cuts, values="mean", budget=math.inf, min_samples_split=2).fit(rows[:50], y[:50])
+    forest = regressor(cuts=cuts, prediction="mean", budget=math.inf, min_samples_split=2).fit(rows[:50], y[:50])
     forest.partial_fit(rows[50:60], y[50:60]).partial_fit(rows[60:61], y[:1]).forget([0, 55])
     assert forest.trees_[0].n_leaves == 59
     assert forest.score(rows[1:50], y[1:50]) == pytest.approx(1.0)
@@ -76,7 +58,29 @@ def test_constant_columns():
     np.testing.assert_allclose(only.predict(np.ones((1, 2))), y[:50].mean())
 
 
-@pytest.mark.parametrize("values", ["joint", "mean"])
-def test_labels_of_any_size(values):
-    forest = regressor(values=values).fit(X, np.where(y > 0.5, 1e300, -1e300))
-    assert np.isfinite(forest.predict(X)).all()
+@pytest.mark.parametrize("values", ["ridge", "mean"])
+@pytest.mark.parametrize("weight", [1e-100, 1.0, 1e100])
+@pytest.mark.parametrize("scale", [1e-100, 1e100])
+def test_the_largest_labels_and_weights(tmp_path, values, weight, scale):
+    """Everything is finite, in units of the labels, in a batch, row by row, after forgetting and from a file."""
+    weights = np.full(60, weight)
+    forest = regressor(prediction=values).fit(X[:40], np.where(y > 0.5, scale, -scale)[:40], sample_weight=weights[:40])
+    forest.partial_fit(X[40:41], [scale], sample_weight=weights[:1]).partial_fit(X[41:], scale * y[41:], weights[41:])
+    forest.forget([0, 40]).save(tmp_path / "m")
+    for one in (forest, load(tmp_path / "m")):
+        mean, std = one.predict(X, return_std=True)
+        quantiles = one.predict_quantiles(X)
+        for found in (mean, std, quantiles):
+            assert np.isfinite(found).all() and 0.01 * scale < np.abs(found).max() < 10 * scale
+
+
+def test_the_largest_features():
+    rows = np.where(X > 0.5, 1e100, -1e100)
+    forest = BSPForestClassifier(8, random_state=0).fit(rows, y > 0.5)
+    assert np.isfinite(forest.predict_proba(rows)).all() and forest.trees_[0].n_leaves > 1
+
+
+def test_given_ranges_of_any_size():
+    """From the smallest to the largest; see test_bad_input.py for those beyond."""
+    forest = regressor(scaling=([0.0, -1e100, 0.0], [1e-300, 1e100, 1e100])).fit(X, y)
+    assert np.isfinite(forest.partial_fit(X[:1], y[:1]).predict(X)).all()

@@ -12,9 +12,9 @@ import pytest
 
 import bspforest
 from bspforest import BSPForestClassifier, BSPForestRegressor
-from bspforest.engine.arrays import BY_SLOT
-from bspforest.engine.keys import KeyTable
-from bspforest.persistence.writer import PER_TREE
+from bspforest.file_content import TREES as PER_TREE
+from bspforest.forest.keys import KeyTable
+from bspforest.trees.layout import BY_SLOT
 
 rng = np.random.default_rng(0)
 X = rng.random((300, 3))
@@ -32,7 +32,7 @@ def collect(root):
         if id(one) in seen or isinstance(one, type):
             continue
         seen.add(id(one))
-        if isinstance(one, bspforest.engine.arrays.ForestArrays):  # what lies behind, the system has left there
+        if isinstance(one, bspforest.trees.layout.ForestArrays):  # what lies behind, the system has left there
             for name in one._fields:
                 array = getattr(one, name)
                 if name in BY_SLOT:
@@ -57,11 +57,11 @@ def count(data, *numbers):
     return [data.count(np.float64(number).tobytes()) for number in numbers]
 
 
-@pytest.mark.parametrize("values", ["joint", "mean"])
+@pytest.mark.parametrize("values", ["ridge", "mean"])
 @pytest.mark.parametrize("scaling", ["minmax", "quantile"])
 def test_neither_memory_nor_file_hold_what_is_forgotten(values, scaling, tmp_path):
     """Rows in free slots, statistics of free leaves and entries of the key table are overwritten; seen to fail without."""
-    forest = BSPForestRegressor(10, values=values, scaling=scaling, random_state=0)
+    forest = BSPForestRegressor(10, prediction=values, scaling=scaling, random_state=0)
     forest.fit(X, y, keys=KEYS).partial_fit(X[:5], y[:5], keys=KEYS[:5])
     forest.save(tmp_path / "m")
     for data in (collect(forest), (tmp_path / "m").read_bytes()):
@@ -144,7 +144,7 @@ def test_files_keep_keys(tmp_path):
     forest = BSPForestRegressor(5, random_state=0).fit(X, y, keys=pd.Series(KEYS)).forget([0, 4])
     forest.partial_fit(X[:2], y[:2])
     forest.save(tmp_path / "m")
-    again = bspforest.load(tmp_path / "m", check="fully")
+    again = bspforest.load(tmp_path / "m")
     assert again.held_keys() == forest.held_keys() == [*KEYS[1:4], *KEYS[5:], None, None]
     assert again.partial_fit(X[:1], y[:1], keys=["longer than the others, ä"]).held_keys()[-1].endswith("ä")
     assert again.forget(keys=KEYS[299]).n_samples_ == 298
@@ -165,7 +165,7 @@ def test_the_table_of_keys_against_a_dict():
     for _ in range(200):
         if rng.random() < 0.6:
             keys = [None if rng.random() < 0.3 else "k" * rng.integers(1, 9) for _ in range(rng.integers(1, 6))]
-            table.add(first, table.encode(keys))
+            table.add(first, len(keys), table.encode(keys))
             known |= {first + k: key for k, key in enumerate(keys)}
             first += len(keys) + int(rng.integers(0, 3))
         elif known:

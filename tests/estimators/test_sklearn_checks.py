@@ -20,8 +20,8 @@ EXPECTED = {
     [
         BSPForestClassifier(10),
         BSPForestRegressor(10),
-        BSPForestClassifier(10, values="mean"),
-        BSPForestRegressor(10, values="mean"),
+        BSPForestClassifier(10, prediction="mean"),
+        BSPForestRegressor(10, prediction="mean"),
     ],
     expected_failed_checks=lambda estimator: EXPECTED,
 )

@@ -19,12 +19,12 @@ import stress
 from invariants import check
 
 from bspforest import BSPForestRegressor
-from bspforest.engine.locking import ReadWriteLock, lock_of
+from bspforest.forest.locking import ReadWriteLock, lock_of
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="signals and fork of POSIX are what it tests")
 
 
-@pytest.mark.parametrize(("values", "n_jobs"), [("joint", 1), ("joint", 2), ("mean", 2)])
+@pytest.mark.parametrize(("values", "n_jobs"), [("ridge", 1), ("ridge", 2), ("mean", 2)])
 def test_threads_see_states_between_two_calls(tmp_path, values, n_jobs):
     counts = stress.run_threads(4.0, tmp_path, values=values, n_jobs=n_jobs)
     assert min(counts[kind] for kind in (*stress.READS, "learned")) > 0, f"somebody starved: {counts}"
@@ -76,11 +76,11 @@ def test_a_handler_that_returns_does_not_stop_learning():
     assert calls and forest.n_samples_ == 5_010
 
 
-@pytest.mark.parametrize("values", ["mean", "joint"])
+@pytest.mark.parametrize("values", ["mean", "ridge"])
 def test_a_long_change_reacts_within_about_a_second(values):
-    """With means, some rows are learned; with joint values, so large a chunk is learned by building aside, or not at all."""
+    """The chunk is learned wholly or not at all."""
     rng = np.random.default_rng(0)
-    forest = BSPForestRegressor(100, values=values, random_state=0).fit(rng.random((10, 8)), rng.random(10))
+    forest = BSPForestRegressor(100, prediction=values, random_state=0).fit(rng.random((10, 8)), rng.random(10))
     X, y = rng.random((400_000, 8)), rng.random(400_000)
 
     def handler(number, frame):
@@ -95,7 +95,7 @@ def test_a_long_change_reacts_within_about_a_second(values):
         assert time.monotonic() - start < 15  # about a second on an idle machine
     finally:
         signal.signal(signal.SIGALRM, before)
-    assert forest.n_samples_ == 10 if values == "joint" else 10 < forest.n_samples_ < 400_000
+    assert forest.n_samples_ in (10, 400_010)
     check_few(forest)
 
 
@@ -140,16 +140,17 @@ def test_neither_readers_nor_writers_starve():
     lock, stop = ReadWriteLock(), threading.Event()
     counts = dict.fromkeys(range(6), 0)
 
+    def count(k):
+        counts[k] += 1
+        time.sleep(1e-4)
+
     def run(k):
         while not stop.is_set():
             if k < 3:
-                with lock.reading:
-                    counts[k] += 1
-                    time.sleep(1e-4)
+                lock.read(lambda: count(k))
             else:
                 with lock.changing, lock.readers_out():
-                    counts[k] += 1
-                    time.sleep(1e-4)
+                    count(k)
 
     threads = [threading.Thread(target=run, args=(k,)) for k in counts]
     for thread in threads:
@@ -161,6 +162,19 @@ def test_neither_readers_nor_writers_starve():
     for thread in threads:
         thread.join(10)
     assert min(counts.values()) > 20, counts
+
+
+def test_a_door_left_closed_is_opened():
+    """As by an exception in the end of a change. Failed, with a deadlock, while readers' locks were held during changes."""
+    lock = ReadWriteLock()
+    thread = threading.Thread(target=lambda: lock.readers_out().__enter__())
+    thread.start()
+    thread.join()
+    found = []
+    reader = threading.Thread(target=lambda: found.append(lock.read(lambda: 1)))
+    reader.start()
+    reader.join(10)
+    assert found == [1]
 
 
 def test_a_change_in_vain_leaves_the_lock_free():

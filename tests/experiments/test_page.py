@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from experiments import airline, classification, cost, efficiency, friedman, page, prices
+from experiments.__main__ import EXPERIMENTS
 from experiments.leaves import compare_with_mondrian
 from experiments.methods import ADDED
 from experiments.runner import FULL, Run
@@ -174,8 +175,14 @@ def test_stated_reductions_match_the_plan():
         assert counts[order, n, True] == fast * n_fast
         assert slow * (n_slow - 1) <= counts[order, n, False] <= slow * (n_slow - 1) + 16
     text = " ".join(page.REDUCED.split())
-    assert "16 repetitions at 100K for fast methods, 3 for the batch forests and `redraw`; 3 and 1 at 400K" in text
+    assert "16 repetitions at 100K for fast methods, 3 for the batch forests; 3 and 1 at 400K" in text
     assert "1 at 1M shuffled" in text
+
+
+def test_stated_reductions_of_redraw_match_the_plan():
+    redrawn = [job for e in EXPERIMENTS.values() for job in e.plan(FULL) if "redraw" in job.method]
+    assert Counter((job.experiment, job["n"]) for job in redrawn) == {("efficiency", n): 2 * 4 for n in (300, 500)}
+    assert "with 300 and 500 rows and 4 repetitions; elsewhere they are not run" in " ".join(page.REDUCED.split())
 
 
 def test_stated_reductions_of_added_methods_match_the_plan():

@@ -15,7 +15,7 @@ from bspforest.explore import ExploreServer, Session, make_stream
 def start_server() -> Iterator[ExploreServer]:
     """Yield a running server of a session that holds 12 rows."""
     session = Session(make_stream("bumps", 1), n_trees=5)
-    session.learn(12, ("bsp-joint", "mondrian-mean"))
+    session.learn(12, ("bsp-ridge", "mondrian-mean"))
     with ExploreServer(session) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()

@@ -23,13 +23,13 @@ def lies_inside(polygon, point, slack=1e-9):
     return all((u - x) * (py - y) - (v - y) * (px - x) >= -slack for (x, y), (u, v) in pairs)
 
 
-@pytest.fixture(scope="module", params=[("pairs", "joint"), ("pairs", "mean"), ("axes", "joint"), ("axes", "mean")])
+@pytest.fixture(scope="module", params=[("pairs", "ridge"), ("pairs", "mean"), ("axes", "ridge"), ("axes", "mean")])
 def forest(request):
     """Return a forest of features in different units."""
     rng = np.random.default_rng(1)
     X = rng.random((80, 2)) * [1.0, 3.0]
     cuts, values = request.param
-    forest = BSPForestRegressor(4, cuts=cuts, values=values, scaling="minmax", random_state=0)
+    forest = BSPForestRegressor(4, cuts=cuts, prediction=values, scaling="minmax", random_state=0)
     return forest.partial_fit(X, X @ [1.0, 2.0])
 
 

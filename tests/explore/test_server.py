@@ -15,10 +15,10 @@ import pytest
 from bspforest.explore import Session, make_stream
 from bspforest.explore.checks import get_view, parse_body
 from bspforest.explore.pictures import View
-from bspforest.explore.server import MOST_BYTES, _Handler
+from bspforest.explore.server import MAX_BYTES, _Handler
 from bspforest.explore.session import Refused, describe_choices
 
-MODELS = ["bsp-joint", "mondrian-mean"]
+MODELS = ["bsp-ridge", "mondrian-mean"]
 VIEW = {
     "models": MODELS,
     "shows": "prediction",
@@ -168,7 +168,7 @@ def test_content_type_must_be_json(server):
 
 
 def test_long_bodies_are_refused(server):
-    body = json.dumps({"rows": 1, "view": VIEW, "more": "x" * MOST_BYTES})
+    body = json.dumps({"rows": 1, "view": VIEW, "more": "x" * MAX_BYTES})
     status, answer = post(server, "learn", body)
     assert status == 413 and "expected at most 16,384" in answer["error"]
     assert server.session.n_arrived == 12
@@ -267,7 +267,7 @@ def test_a_body_needs_its_length(server):
         ("add", {**LABEL, "label": 10**400, "view": VIEW}, "label must be a finite number"),
         ("learn", {"rows": DIGITS, "view": VIEW}, "rows must be a whole number from 1 to 200, got 777"),
         ("add", {**LABEL, "x": DIGITS, "view": VIEW}, "x must be a finite number, got 777"),
-        ("state", {"view": {"models": DIGITS}}, "models must be two of bsp-joint, bsp-mean, mondrian-joint, mondrian-mean, got 777"),
+        ("state", {"view": {"models": DIGITS}}, "models must be two of bsp-ridge, bsp-mean, mondrian-ridge, mondrian-mean, got 777"),
         ("forget", {"id": 12, "view": VIEW}, "row 12 is not held"),
         ("forget", {"id": -1, "view": VIEW}, "id must be a whole number from 0 to 1000000000, got -1"),
         ("forget", {"id": "3", "view": VIEW}, "id must be a whole number"),
@@ -276,8 +276,8 @@ def test_a_body_needs_its_length(server):
         ("forget", {"id": 3, "view": VIEW, "start": None}, "start must be a whole number from 0 to 1000000000, got null"),
         ("hold", {"window": 10**9, "view": VIEW}, "the page holds at most 5,000 rows: window must not be larger"),
         ("hold", {"window": 0, "view": VIEW}, "window must be a whole number from 1 to"),
-        ("state", {"view": {**VIEW, "models": ["bsp-joint"]}}, "models must be two of bsp-joint, bsp-mean"),
-        ("state", {"view": {**VIEW, "models": ["bsp-joint", {}]}}, "models must be two of bsp-joint, bsp-mean"),
+        ("state", {"view": {**VIEW, "models": ["bsp-ridge"]}}, "models must be two of bsp-ridge, bsp-mean"),
+        ("state", {"view": {**VIEW, "models": ["bsp-ridge", {}]}}, "models must be two of bsp-ridge, bsp-mean"),
         ("state", {"view": {**VIEW, "tree": 5}}, "tree must be a whole number from 0 to 4, got 5"),
         ("state", {"view": {**VIEW, "budget": 1.1}}, "budget must be a finite number from 0 to 1, got 1.1"),
         ("state", {"view": {**VIEW, "is_tree": 1}}, "is_tree must be true or false, got 1"),
@@ -319,7 +319,7 @@ def test_requests_of_a_page(own_server):
     assert post(server, "forget", {"id": 3, "view": VIEW})[1]["held"] == 12
     assert post(server, "undo", {"view": VIEW})[1]["rows"]["ids"][-1] == 13
     status, answer = post(server, "place", {"view": {**VIEW, "place": [0.2, 0.3]}})
-    forest = server.session.learners["bsp-joint"].forest
+    forest = server.session.learners["bsp-ridge"].forest
     assert answer["places"][0]["prediction"] == forest.predict([[0.2, 0.3]])[0]
     assert post(server, "hold", {"window": 5, "view": VIEW})[1]["rows"]["ids"] == [9, 10, 11, 12, 13]
     state = post(server, "reset", {"stream": "moons", "view": VIEW})[1]

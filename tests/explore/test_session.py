@@ -14,7 +14,7 @@ from bspforest.explore.learner import MODELS, Row
 from bspforest.explore.pictures import GRID, View, make_grid
 from bspforest.explore.session import Refused
 
-BOTH = ("bsp-joint", "mondrian-mean")
+BOTH = ("bsp-ridge", "mondrian-mean")
 
 
 def make(name="bumps", n=40, models=BOTH, **parameters):
@@ -104,7 +104,7 @@ def test_the_slider_goes_from_one_leaf_to_all():
         leaves.append(panel["leaves"])
         assert len(panel["cells"]["polygons"]) == len(panel["cells"]["values"]) == panel["leaves"]
         assert len(panel["cuts"]) == panel["leaves"] - 1
-    assert leaves[0] == 1 and leaves[-1] == session.learners["bsp-joint"].forest.trees_[2].n_leaves
+    assert leaves[0] == 1 and leaves[-1] == session.learners["bsp-ridge"].forest.trees_[2].n_leaves
     assert leaves == sorted(leaves) and len(set(leaves)) > 3
     assert times[:-1] == sorted(times[:-1]) and times[-1] is None
 
@@ -143,11 +143,11 @@ def test_errors_are_those_of_predictions_before_learning(name):
 def test_another_model_learns_the_rows_held():
     session = make(n=25)
     session.forget(3, BOTH)
-    view = View(("bsp-joint", "bsp-mean"))
+    view = View(("bsp-ridge", "bsp-mean"))
     state = session.describe(view)
-    assert set(session.learners) == {"bsp-joint", "bsp-mean"}
+    assert set(session.learners) == {"bsp-ridge", "bsp-mean"}
     forest = session.learners["bsp-mean"].forest
-    np.testing.assert_array_equal(forest.held_rows().X, session.learners["bsp-joint"].forest.held_rows().X)
+    np.testing.assert_array_equal(forest.held_rows().X, session.learners["bsp-ridge"].forest.held_rows().X)
     assert state["panels"][1]["error"] is None and state["panels"][1]["curve"] == []
     session.forget(20, view.models)  # by its number in the session, not in this forest
     assert forest.held_keys() == [str(k) for k in range(25) if k not in (3, 20)]
@@ -227,7 +227,7 @@ def test_a_class_must_exist(label):
 @pytest.fixture
 def most_rows(monkeypatch):
     """Let the page hold no more than 30 rows."""
-    monkeypatch.setattr("bspforest.explore.session.MOST_ROWS", 30)
+    monkeypatch.setattr("bspforest.explore.session.MAX_ROWS", 30)
 
 
 ROW = Row(0.5, 0.5, 1.0)
@@ -317,7 +317,7 @@ def test_at_the_time_of_a_cut_it_is_made():
 def test_pictures_do_not_depend_on_the_scale_of_columns(scale):
     X = np.random.default_rng(0).random((30, 2))
     stream = PlaneStream("small", "Small", X * [scale, 1.0], X[:, 0])
-    session, models = Session(stream, n_trees=3), ("bsp-joint", "mondrian-joint")
+    session, models = Session(stream, n_trees=3), ("bsp-ridge", "mondrian-ridge")
     session.learn(30, models)
     low, high = stream.limits
     for panel in session.describe(View(models, is_tree=True))["panels"]:

@@ -29,7 +29,9 @@ def moons():
 def friedman():
     rng = np.random.default_rng(0)
     X = rng.random((600, 4))
-    return BSPForestRegressor(3, budget_scale=3, random_state=1, values="mean").fit(X, X[:, 0] + X[:, 1] ** 2 + X[:, 3])
+    return BSPForestRegressor(3, budget_scale=3, random_state=1, prediction="mean").fit(
+        X, X[:, 0] + X[:, 1] ** 2 + X[:, 3]
+    )
 
 
 @pytest.fixture(scope="module")

@@ -20,14 +20,14 @@ from bspforest.plotting.growth import place_nodes
 @pytest.fixture(scope="module")
 def grown(moons):
     X, y = moons
-    forest = BSPForestClassifier(budget_scale=1.3, random_state=57, values="mean")
+    forest = BSPForestClassifier(budget_scale=1.3, random_state=57, prediction="mean")
     return GrowthDisplay.from_stream(forest, X[:25], y[:25])
 
 
 def test_frames_match_the_forest(moons, grown):
     X, y = moons
     scaling = (X[:25].min(axis=0), X[:25].max(axis=0))
-    forest = BSPForestClassifier(1, budget_scale=1.3, random_state=57, scaling=scaling, values="mean")
+    forest = BSPForestClassifier(1, budget_scale=1.3, random_state=57, scaling=scaling, prediction="mean")
     for k in range(25):
         forest.partial_fit(X[k : k + 1], y[k : k + 1], classes=[0, 1])
         tree = grown.frames[k].section.tree
@@ -92,7 +92,7 @@ def test_tree_layout_follows_order_and_time(grown):
 
 def test_growth_with_window_and_infinite_budget(moons):
     X, y = moons
-    forest = BSPForestRegressor(budget=np.inf, window=10, random_state=0, values="mean")
+    forest = BSPForestRegressor(budget=np.inf, window=10, random_state=0, prediction="mean")
     display = GrowthDisplay.from_stream(
         forest, pd.DataFrame(X[:15], columns=["east", "north"]), y[:15], steps=[5, 12, 15]
     )

@@ -25,7 +25,7 @@ def corners_of(collection) -> list[np.ndarray]:
 @pytest.mark.parametrize("cuts", FAMILIES)
 def test_cells_tile_the_axes(moons, cuts):
     X, y = moons
-    forest = BSPForestClassifier(3, cuts=cuts, budget_scale=2, random_state=1, values="mean").fit(X, y)
+    forest = BSPForestClassifier(3, cuts=cuts, budget_scale=2, random_state=1, prediction="mean").fit(X, y)
     display = PartitionDisplay.from_estimator(forest, tree=2).plot()
     tree = forest.trees_[2]
     cells = corners_of(display.cells_)
@@ -40,7 +40,7 @@ def test_cells_tile_the_axes(moons, cuts):
 @pytest.mark.parametrize("cuts", FAMILIES)
 def test_points_in_the_hull_of_a_leaf_are_predicted_by_that_leaf(moons, cuts):
     X, y = moons
-    forest = BSPForestClassifier(2, cuts=cuts, budget_scale=2, random_state=1, values="mean").fit(X, y)
+    forest = BSPForestClassifier(2, cuts=cuts, budget_scale=2, random_state=1, prediction="mean").fit(X, y)
     section = PartitionDisplay.from_estimator(forest, tree=1).section
     np.testing.assert_array_equal(section.leaves, forest.apply(X)[:, 1])
     rng = np.random.default_rng(0)
@@ -62,7 +62,7 @@ def _sides(polygon):
 @pytest.mark.parametrize("cuts", FAMILIES)
 def test_hulls_are_nested_and_split_by_their_cuts(moons, cuts):
     X, y = moons
-    forest = BSPForestClassifier(1, cuts=cuts, budget_scale=2, random_state=3, values="mean").fit(X, y)
+    forest = BSPForestClassifier(1, cuts=cuts, budget_scale=2, random_state=3, prediction="mean").fit(X, y)
     section, tree = PartitionDisplay.from_estimator(forest).section, forest.trees_[0]
     for v in range(tree.n_nodes):
         hull = section.hulls[v]
@@ -86,7 +86,7 @@ def test_hulls_are_nested_and_split_by_their_cuts(moons, cuts):
 @pytest.mark.parametrize(("style", "background"), [("default", 1.0), ("dark_background", 0.0)])
 def test_colours_encode_class_shares(moons, style, background):
     X, y = moons
-    forest = BSPForestClassifier(1, budget_scale=2, random_state=1, values="mean").fit(X, np.array(["a", "b"])[y])
+    forest = BSPForestClassifier(1, budget_scale=2, random_state=1, prediction="mean").fit(X, np.array(["a", "b"])[y])
     with plt.style.context(style):
         display = PartitionDisplay.from_estimator(forest).plot()
         np.testing.assert_allclose(display.points_.get_facecolors()[:, :3], np.where(y[:, None] == 0, BLUE, ORANGE))
@@ -104,7 +104,7 @@ def test_colours_encode_class_shares(moons, style, background):
 def test_regression_colours_encode_means():
     rng = np.random.default_rng(0)
     X = rng.random((60, 2))
-    forest = BSPForestRegressor(1, budget_scale=3, random_state=0, values="mean").fit(X, X[:, 0])
+    forest = BSPForestRegressor(1, budget_scale=3, random_state=0, prediction="mean").fit(X, X[:, 0])
     display = PartitionDisplay.from_estimator(forest).plot()
     means = [X[display.section.leaves == v, 0].mean() for v in display.section.leaf_nodes]
     shares = (np.array(means) - X[:, 0].min()) / np.ptp(X[:, 0])
@@ -132,7 +132,7 @@ def test_section_with_more_than_two_features(friedman):
 def test_hulls_of_features_with_large_offsets(cuts):
     """Rows are assigned to the leaf that holds them even where rounding puts them on the other side of a cut."""
     X = 1e15 + np.floor(np.random.default_rng(0).random((60, 2)) * 100)
-    forest = BSPForestRegressor(2, cuts=cuts, budget_scale=4, random_state=0, values="mean").fit(X, X[:, 0])
+    forest = BSPForestRegressor(2, cuts=cuts, budget_scale=4, random_state=0, prediction="mean").fit(X, X[:, 0])
     section = PartitionDisplay.from_estimator(forest).section
     leaves, counts = np.unique(section.leaves, return_counts=True)
     np.testing.assert_array_equal(counts, section.tree.n_points[leaves])
@@ -140,7 +140,7 @@ def test_hulls_of_features_with_large_offsets(cuts):
 
 
 def test_hulls_option(moons):
-    forest = BSPForestClassifier(1, budget_scale=2, random_state=1, values="mean").fit(*moons)
+    forest = BSPForestClassifier(1, budget_scale=2, random_state=1, prediction="mean").fit(*moons)
     display = PartitionDisplay.from_estimator(forest)
     nested = len(display.plot().hulls_.get_segments())
     leaves = len(display.plot(hulls="leaves", points=False, legend=False).hulls_.get_segments())

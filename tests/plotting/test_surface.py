@@ -80,7 +80,7 @@ def steps():
     X = np.concatenate([rng.random((400, 2)), [[50, 0.5], [-70, 0.5], [0.5, 90], [50, 50]]])
     y = np.where(X[:, 0] > 0.5, 10.0, 0.0) + rng.normal(size=404)
     y[0] = 30.0
-    return BSPForestRegressor(10, random_state=0, values="mean").fit(X, y), X, y
+    return BSPForestRegressor(10, random_state=0, prediction="mean").fit(X, y), X, y
 
 
 def test_outliers_lie_outside_and_are_counted(steps):
@@ -112,11 +112,11 @@ def test_an_extreme_label_does_not_squeeze_the_colours():
     X = rng.random((500, 2))
     y = 10 * X[:, 0]
     y[7] = 1e6
-    display = SurfaceDisplay.from_estimator(BSPForestRegressor(5, random_state=0, values="mean").fit(X, y)).plot()
+    display = SurfaceDisplay.from_estimator(BSPForestRegressor(5, random_state=0, prediction="mean").fit(X, y)).plot()
     rest = np.delete(y, 7)
     assert draw_scale(display) == (display.response[display.shown].min(), 2 * rest.max() - rest.min())
     assert display.response.max() > 1000 and display.images_[0].colorbar.extend == "both"
-    partition = PartitionDisplay.from_estimator(BSPForestRegressor(1, random_state=0, values="mean").fit(X, y))
+    partition = PartitionDisplay.from_estimator(BSPForestRegressor(1, random_state=0, prediction="mean").fit(X, y))
     assert (partition.palette.low, partition.palette.high) == (rest.min(), rest.max())
     assert partition.palette.extend == "max"
 
@@ -186,7 +186,9 @@ def test_outliers_and_blanks_of_a_classifier(moons):
 def test_no_uncertainty_without_a_standard_deviation():
     """All rows held have weight 0. Axes that are given are used nevertheless."""
     X = np.random.default_rng(0).random((30, 2))
-    forest = BSPForestRegressor(2, random_state=0, values="mean").fit(X, X[:, 0], sample_weight=np.eye(30)[0]).forget(0)
+    forest = (
+        BSPForestRegressor(2, random_state=0, prediction="mean").fit(X, X[:, 0], sample_weight=np.eye(30)[0]).forget(0)
+    )
     display = SurfaceDisplay.from_estimator(forest, grid_resolution=10)
     assert np.isnan(display.uncertainty).all()
     assert len(display.plot().axes_) == 1

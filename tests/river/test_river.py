@@ -16,11 +16,10 @@ river = pytest.importorskip("river", reason="river is not installed: pip install
 import pandas as pd  # noqa: E402
 from river import checks, compose, datasets, evaluate, metrics, preprocessing  # noqa: E402
 
-from bspforest.engine.interrupts import UNPROTECTED  # noqa: E402
 from bspforest.river import BSPForestClassifier, BSPForestRegressor  # noqa: E402
 
 FORESTS = [BSPForestClassifier, BSPForestRegressor]
-VALUES = ["joint", "mean"]
+VALUES = ["ridge", "mean"]
 NAMES = ["a", "b", "c", "d"]
 
 rng = np.random.default_rng(0)
@@ -50,7 +49,7 @@ def held(model):
 @pytest.mark.parametrize("values", VALUES)
 def test_rivers_checks_pass(forest, values):
     for params in forest._unit_test_params():
-        model = forest(**params, values=values)
+        model = forest(**params, prediction=values)
         # Chunks are learned at once: the law is that of single rows, the random numbers are not.
         assert model._unit_test_skips() == {"check_learn_many_matches_learn_one"}
         checks.check_estimator(model)
@@ -58,22 +57,22 @@ def test_rivers_checks_pass(forest, values):
 
 @pytest.mark.parametrize(
     ("dataset", "forest", "metric", "least"),
-    [  # measured with joint values and with means: 0.905 and 0.900, 0.88 and 0.874, 0.30 and 0.34, 23.9 and 23.1
-        (datasets.Phishing(), BSPForestClassifier, metrics.Accuracy(), {"joint": 0.87, "mean": 0.87}),
+    [  # measured with ridge predictions and with means: 0.905 and 0.900, 0.82 and 0.874, 0.30 and 0.34, 23.9 and 23.1
+        (datasets.Phishing(), BSPForestClassifier, metrics.Accuracy(), {"ridge": 0.87, "mean": 0.87}),
         (
             list(datasets.ImageSegments().take(800)),
             BSPForestClassifier,
             metrics.Accuracy(),
-            {"joint": 0.84, "mean": 0.84},
+            {"ridge": 0.8, "mean": 0.84},  # ridge 0.89 with leaves of single rows
         ),
-        (datasets.TrumpApproval(), BSPForestRegressor, metrics.MAE(), {"joint": 0.33, "mean": 0.4}),
-        (datasets.ChickWeights(), BSPForestRegressor, metrics.MAE(), {"joint": 30, "mean": 27}),
+        (datasets.TrumpApproval(), BSPForestRegressor, metrics.MAE(), {"ridge": 0.33, "mean": 0.4}),
+        (datasets.ChickWeights(), BSPForestRegressor, metrics.MAE(), {"ridge": 30, "mean": 27}),
     ],
     ids=["Phishing", "ImageSegments", "TrumpApproval", "ChickWeights"],
 )
 @pytest.mark.parametrize("values", VALUES)
 def test_scores_on_rivers_datasets(dataset, forest, metric, least, values):
-    model, limit = forest(seed=0, values=values), least[values]
+    model, limit = forest(seed=0, prediction=values), least[values]
     score = evaluate.progressive_val_score(dataset, model, metric.clone()).get()
     assert score > limit if metric.bigger_is_better else score < limit
 
@@ -105,14 +104,14 @@ def test_the_order_of_keys_and_a_zero_left_out_make_no_difference(forest):
 @pytest.mark.parametrize("forest", FORESTS)
 @pytest.mark.parametrize("values", VALUES)
 def test_a_new_key_counts_as_0_in_earlier_rows(forest, values):
-    model = learn(forest(seed=1, values=values), [{"b": x["b"], "a": x["a"]} for x in rows[:50]])
+    model = learn(forest(seed=1, prediction=values), [{"b": x["b"], "a": x["a"]} for x in rows[:50]])
     model.learn_one(rows[50], LABELS[50])
     expected = X[:51].copy()
     expected[:50, 2:] = 0.0
     np.testing.assert_array_equal(held(model), expected)
     assert model._forest.budget == (51 ** (1 / 6) if values == "mean" else math.inf)
     # What the forest is then: one built from those rows at once.
-    batch = forest(seed=1, values=values)
+    batch = forest(seed=1, prediction=values)
     batch._rng.getrandbits(32)  # the seed of the narrower forest
     batch.learn_many(pd.DataFrame(expected, columns=NAMES), LABELS[:51])
     assert answers(model) == answers(batch)
@@ -168,7 +167,7 @@ def test_categories_through_a_pipeline():
 
 @pytest.mark.parametrize("values", VALUES)
 def test_new_labels_appear(values):
-    model = BSPForestClassifier(seed=0, values=values)
+    model = BSPForestClassifier(seed=0, prediction=values)
     for k, y in enumerate(["one", "two", ("a", 3), 4]):
         for x in rows[10 * k : 10 * k + 10]:
             model.learn_one(x, y)
@@ -185,22 +184,22 @@ def test_scores_stay_the_same_when_a_class_is_added():
         model.learn_one(x, 0)
     forest, X_new = model._forest, X[200:]
     for n_new in (1, 1, 2):
-        n = forest.trees.n_classes
+        n = forest.config.n_classes
         before = all_scores(forest, X_new)
         forest.add_classes(n_new)
-        assert forest.trees.n_classes == n + n_new
+        assert forest.config.n_classes == n + n_new
         after = all_scores(forest, X_new)
         np.testing.assert_allclose(after[:, :n], before, atol=1e-12)
         np.testing.assert_allclose(after[:, n:], 0.0, atol=1e-12)
         for k in range(30):
-            forest.learn_row(X[30 + k], float(n + k % n_new), 1.0)
+            forest.learn(X[[30 + k]], np.array([float(n + k % n_new)]), np.ones(1))
         assert (all_scores(forest, X_new)[:, n:] != 0).all()
 
 
 def all_scores(forest, rows):
     """The score of each class."""
-    scores = forest.values.predict(forest, rows)
-    return np.concatenate([1 - scores, scores], axis=1) if forest.trees.n_classes == 2 else scores
+    scores = forest.prediction.predict(forest, rows)
+    return np.concatenate([1 - scores, scores], axis=1) if forest.config.n_classes == 2 else scores
 
 
 def test_a_class_that_comes_late_is_solved_for():
@@ -210,29 +209,30 @@ def test_a_class_that_comes_late_is_solved_for():
     learn(model, rows[:200], labels)
     model.learn_one(rows[200], "c")
     forest = model._forest
-    values = forest.values
-    assert values.learned_since_solve == 0 and forest.trees.arrays.duals.shape[1] == 3
-    scores = values.predict(forest, X)
-    forest.trees.arrays.duals[:] = 0.0
-    values._solve(forest, UNPROTECTED)
-    np.testing.assert_allclose(values.predict(forest, X), scores, atol=0.02)  # the tolerance of a solve
+    prediction = forest.prediction
+    assert prediction.solved == (forest.n_seen, forest.n_held) and forest.duals.shape[1] == 3
+    scores = prediction.predict(forest, X)
+    forest.duals[:] = 0.0
+    prediction.solved = prediction.solved._replace(n_held=0)
+    prediction.solve(forest, None, rebuilt=False)
+    np.testing.assert_allclose(prediction.predict(forest, X), scores, atol=0.02)  # the tolerance of a solve
     np.testing.assert_allclose(scores.sum(axis=1), 1.0, atol=0.02)
 
 
 @pytest.mark.parametrize("values", VALUES)
 def test_weights_count(values):
-    model = BSPForestRegressor(seed=0, values=values)
+    model = BSPForestRegressor(seed=0, prediction=values)
     model.learn_one({"a": 1.0}, 1.0, w=3)
     model.learn_one({"a": 1.0}, 5.0)
     assert model.predict_one({"a": 1.0}) == pytest.approx(2.0)
-    for empty in (BSPForestClassifier(seed=0, values=values), BSPForestRegressor(seed=0, values=values)):
+    for empty in (BSPForestClassifier(seed=0, prediction=values), BSPForestRegressor(seed=0, prediction=values)):
         empty.learn_one({"a": 1.0}, 7, w=0.0)
         assert empty.predict_one({"a": 1.0}) == (7 if isinstance(empty, BSPForestClassifier) else 0.0)
     assert np.isclose(model.predict_many(pd.DataFrame([{"a": 1.0}]))[0], 2.0)
 
 
 def test_votes():
-    soft, hard = (learn(BSPForestClassifier(4, voting=v, seed=0, values="mean"), rows) for v in ("soft", "hard"))
+    soft, hard = (learn(BSPForestClassifier(4, voting=v, seed=0, prediction="mean"), rows) for v in ("soft", "hard"))
     assert all(4 * p == round(4 * p) for x in rows for p in hard.predict_proba_one(x).values())
     assert any(4 * p != round(4 * p) for x in rows for p in soft.predict_proba_one(x).values())
 
@@ -246,7 +246,7 @@ def test_votes():
 def test_many_at_once(forest, values):
     frame = pd.DataFrame(rows, index=range(1000, 1300))
     y = pd.Series(LABELS, index=frame.index)
-    model = forest(20, seed=0, values=values)
+    model = forest(20, seed=0, prediction=values)
     model.learn_many(frame[["c", "a"]][:100], y[:100])
     model.learn_many(frame[:0], y[:0])
     model.learn_many(frame[["d", "b", "a", "c"]][100:250], y[100:250], w=[1.0] * 150)
@@ -290,15 +290,13 @@ def test_columns_of_all_kinds():
         {},
         {"window": 60},
         {"cuts": "isotropic"},
-        {"values": "mean"},
-        {"values": "mean", "window": 60},
-        {"values": "mean", "refinement": "redraw"},
+        {"prediction": "mean"},
+        {"prediction": "mean", "window": 60},
     ],
 )
 def test_copies_go_on_as_the_original_does(forest, settings):
     model = learn(forest(seed=3, **settings), rows[:150])
     again = learn(model.clone(), rows[:150])
-    again._finish_work()  # as copying does
     copies = [pickle.loads(pickle.dumps(model)), copy.deepcopy(model), again]
     for other in [model, *copies]:
         learn(other, rows[150:], LABELS[150:])
@@ -320,21 +318,18 @@ def test_a_window_holds_the_latest_rows_in_flat_memory():
 
 def test_memory_is_counted_once():
     model = learn(BSPForestRegressor(seed=0), rows)
-    least = sum(a.nbytes for a in model._forest.trees.arrays if isinstance(a, np.ndarray))
-    assert least < model._raw_memory_usage < 1.1 * least + 20_000
-    assert pickle.loads(pickle.dumps(model))._raw_memory_usage == pytest.approx(model._raw_memory_usage, rel=0.1)
+    arrays = *model._forest.trees.arrays, *model._forest.labels
+    least = sum(a.nbytes for a in arrays if isinstance(a, np.ndarray))
+    assert least < model._raw_memory_usage < 1.2 * least + 20_000  # totals of leaves are kept beside the trees
+    assert pickle.loads(pickle.dumps(model))._raw_memory_usage == pytest.approx(model._raw_memory_usage, rel=0.2)
     assert model._memory_usage.endswith("KiB")
     # river's own way, which pipelines go, may count the data of arrays twice, but nothing that is not the forest's.
     assert (preprocessing.MinMaxScaler() | model)._raw_memory_usage < 2.2 * least + 20_000
 
 
 BAD = [
-    ({"a": "red"}, 1, "feature 'a' is 'red', which is not a finite number: encode it.*OneHotEncoder"),
-    ({"a": 1.0, ("b", 2): "1.5"}, 1, r"feature \('b', 2\) is '1.5'.*OneHotEncoder"),
-    ({"a": None}, 1, "feature 'a' is None: fill it.*StatImputer"),
-    ({"a": math.nan}, 1, "feature 'a' is nan: fill it.*StatImputer"),
     ({"a": math.inf}, 1, "feature 'a' is inf, which is not a finite number"),
-    ({"a": 1e308}, 1, "feature 'a' is 1e\\+308: numbers below 8e\\+307 are expected"),
+    ({"a": 1e308}, 1, "feature 'a' is 1e\\+308, but numbers of at most 1e\\+100 in absolute value"),
     ({"a": [1.0]}, 1, r"feature 'a' is \[1.0\], which is not a finite number"),
     ({"a": 1j}, 1, "feature 'a' is 1j, which is not a finite number"),
     ([1.0], 1, "x must be a dict of features, got list"),
@@ -351,7 +346,7 @@ def test_bad_rows_are_refused_and_change_nothing(forest, x, y, message):
         with pytest.raises((ValueError, TypeError), match=message):
             model.learn_one(x, y)
         assert pickle.dumps(model) == before
-    if y == 1 and ("b", 2) not in x:  # keys that were never learned are not looked at
+    if y == 1:
         with pytest.raises((ValueError, TypeError), match=message):
             model.predict_one(x)
 
@@ -371,8 +366,7 @@ def test_bad_labels_and_weights():
         ([[1.0]], [1], 1, "X must be a pandas DataFrame, got list"),
         (pd.DataFrame({"a": [1.0, 2.0]}), [1], 1, "X has 2 rows, but y has 1 labels"),
         (pd.DataFrame({"a": [1.0, 2.0]}), [1, 2], [1], "X has 2 rows, but w has 1 weights"),
-        (pd.DataFrame({"a": [1.0, math.nan]}), [1, 2], 1, "feature 'a' in row 1 is nan: fill it"),
-        (pd.DataFrame({"a": [1.0, "x"]}), [1, 2], 1, "feature 'a' in row 1 is 'x'.*OneHotEncoder"),
+        (pd.DataFrame({"a": [1.0, math.inf]}), [1, 2], 1, "feature 'a' in row 1 is inf, which is not a finite number"),
         (pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]), [1], 1, "X has the column 'a' more than once"),
         (pd.DataFrame({"a": [1.0, 2.0]}), [1, None], 1, "y .*None"),
     ],
@@ -390,10 +384,10 @@ def test_bad_frames_are_refused(X, y, w, message):
         ({"cuts": "round"}, "cuts"),
         ({"window": 0}, "window"),
         ({"scaling": (1.0, 0.0)}, "low must be below high"),
-        ({"values": "median"}, "values"),
+        ({"prediction": "median"}, "prediction"),
+        ({"max_categories": 0}, "max_categories"),
         ({"bandwidth": 0.0}, "bandwidth"),
         ({"ridge": "small"}, "ridge"),
-        ({"refinement": "redraw"}, "values='joint' needs refinement='exact'"),
         ({"voting": "loud"}, "voting must be 'soft' or 'hard', got 'loud'"),
     ],
 )
@@ -423,7 +417,7 @@ def test_importances_have_the_keys_of_rows():
     part = [dict(zip(NAMES, x, strict=True)) for x in rng.random((150, 4)).tolist()]
     for forest, labels in ((BSPForestRegressor, [3 * x["b"] + x["d"] for x in part]), (BSPForestClassifier, None)):
         for values in VALUES:
-            model = forest(10, seed=0, values=values)
+            model = forest(10, seed=0, prediction=values)
             assert model.feature_importances_ == {}
             learn(model, part, labels or [x["b"] > 0.5 for x in part])
             importances = model.feature_importances_

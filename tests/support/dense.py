@@ -21,12 +21,12 @@ def columns_of(y: np.ndarray, n_classes: int = 0) -> np.ndarray:
 
 def duals_of(forest) -> np.ndarray:
     """Return the duals of the rows held, oldest first."""
-    return forest._forest.trees.arrays.duals[forest._forest.rows.held_slots()].copy()
+    return forest._forest.duals[forest._forest.rows.held_slots()].copy()
 
 
 def residuals_of(forest) -> np.ndarray:
     """Return the honest residuals of the rows held, oldest first."""
-    return forest._forest.trees.arrays.residuals[forest._forest.rows.held_slots()].copy()
+    return forest._forest.residuals[forest._forest.rows.held_slots()].copy()
 
 
 class DenseTree:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from bspforest.engine.arrays import ISOTROPIC, NORMAL, NOTHING
+from bspforest.trees.layout import ISOTROPIC, NORMAL, NOTHING
 
 
 def heights(arrays, m, v, Z):
     """Return the normal component of points at a cut: they lie right of it if this exceeds its offset."""
     cut = arrays.cuts[m, v]
     if arrays.family == ISOTROPIC:
-        return Z @ arrays.boxes[m, cut["box"], NORMAL].astype(float)
+        return Z @ arrays.boxes[m, v, NORMAL].astype(float)
     return cut["a"] * Z[:, cut["i"]] + cut["b"] * Z[:, cut["j"]]
 
 
@@ -24,41 +24,31 @@ def leaf_slots(arrays, m, k):
     return slots
 
 
-def check_values(arrays, m, k, slots):
-    """Check that label statistics, which only mean values have, equal a recount."""
-    if not arrays.values.shape[2]:
+def check_terms(forest):
+    """Check that the terms of rows are their leaf statistics, if leaf means predict."""
+    rule, slots = forest.prediction, forest.rows.held_slots()
+    if rule.is_tuned:
         return
-    y, w = arrays.labels[slots].T
-    if arrays.n_classes:
-        expected = np.bincount(y.astype(int), w, minlength=arrays.n_classes)
+    terms = forest.trees.arrays.terms[slots]
+    y, w = forest.y[slots, 0], forest.weights[slots]
+    if forest.config.n_classes:
+        expected = np.eye(forest.config.n_classes)[y.astype(int)] * w[:, None]
     else:
-        mean = np.average(y, weights=w) if w.sum() else 0.0
-        expected = np.array([w.sum(), mean, (w * (y - mean) ** 2).sum()])
-    np.testing.assert_allclose(arrays.values[m, k], expected, rtol=1e-9, atol=1e-9)
+        gap = y - rule.centre
+        expected = np.stack([w, w * gap, w * gap * gap], axis=1)
+    np.testing.assert_array_equal(terms, expected)
 
 
 def check_box(arrays, m, v, Z):
-    """Check that the box of a node is tight around its points ``Z``, or that it has none and few points."""
+    """Check that the box of a node is tight around its points ``Z``."""
     cut = arrays.cuts[m, v]
     dims = [cut["i"], cut["j"]]
     bounds = np.array([[cut["low_i"], cut["low_j"]], [cut["high_i"], cut["high_j"]]])
-    if cut["box"] >= 0:
-        low, high = arrays.boxes[m, cut["box"], :2]
-        np.testing.assert_array_equal(bounds, [low[dims], high[dims]])
-    else:
-        assert ~cut["box"] == len(Z) < arrays.box_from, "nodes without a box count their few points"
-        children = [] if cut["right"] == NOTHING else [ref for ref in (cut["left"], cut["right"]) if ref >= 0]
-        assert all(arrays.cuts[m, ref]["box"] < 0 for ref in children), "no box is below a node without one"
-        low, high = bounds
-        Z = Z[:, dims]
+    low, high = arrays.boxes[m, v, :2]
+    np.testing.assert_array_equal(bounds, [low[dims], high[dims]])
     assert (low <= Z.min(axis=0)).all() and (high >= Z.max(axis=0)).all(), "boxes cover"
     np.testing.assert_allclose(low, Z.min(axis=0), rtol=4e-7, err_msg="boxes are tight")
     np.testing.assert_allclose(high, Z.max(axis=0), rtol=4e-7)
-
-
-def next_box(boxes, box):
-    """Return the free box after a free one."""
-    return int(boxes[box, 0, 0]) + 65_536 * int(boxes[box, 1, 0]) - 1
 
 
 def check_tree(forest, m):
@@ -67,12 +57,12 @@ def check_tree(forest, m):
     cuts, least = arrays.cuts[m], arrays.min_split
     with np.errstate(all="ignore"):  # slots without a row may contain anything
         Z = np.clip((arrays.rows - arrays.scaling[0]) * arrays.scaling[1], -1e30, 1e30)
-    used_cuts, used_boxes, used_leaves, due = [], [], [], []
+    used_cuts, used_leaves, due = [], [], []
 
     def leaf(k):
         slots = leaf_slots(arrays, m, k)
         used_leaves.append(k)
-        check_values(arrays, m, k, slots)
+        np.testing.assert_allclose(arrays.leaf_sums[m, k], arrays.terms[slots].sum(axis=0), rtol=1e-9, atol=1e-9)
         return slots
 
     def node(v, time):
@@ -89,8 +79,7 @@ def check_tree(forest, m):
             assert cuts[v]["time"] > forest.budget or np.isinf(cuts[v]["time"])
             if np.isinf(cuts[v]["time"]):
                 assert arrays.leaves[m, k]["due"] < 0
-                if not arrays.redraw:
-                    assert np.ptp(Z[slots], axis=0).max() < 1e-12, "distinct points have a next cut"
+                assert np.ptp(Z[slots], axis=0).max() < 1e-12, "distinct points have a next cut"
             else:
                 right = heights(arrays, m, v, Z[slots]) > cuts[v]["p"]
                 assert right.any() and not right.all(), "a pending cut separates its leaf"
@@ -104,8 +93,6 @@ def check_tree(forest, m):
             assert (heights(arrays, m, v, Z[right]) > cuts[v]["p"] - 1e-9).all()
             slots = left + right
             assert len(slots) >= least
-        if cuts[v]["box"] >= 0:
-            used_boxes.append(cuts[v]["box"])
         check_box(arrays, m, v, Z[slots])
         return slots
 
@@ -118,7 +105,6 @@ def check_tree(forest, m):
     # Each record is in use or in the free list, once.
     for used, head, count, following in (
         (used_cuts, "free_cut", "n_cuts", lambda v: cuts[v]["left"]),
-        (used_boxes, "free_box", "n_boxes", lambda box: next_box(arrays.boxes[m], box)),
         (used_leaves, "free_leaf", "n_leaves", lambda k: arrays.leaves[m, k]["last"]),
     ):
         records, free = list(used), arrays.state[m][head]
@@ -129,6 +115,7 @@ def check_tree(forest, m):
 
 
 def check(forest):
-    """Check all trees."""
+    """Check all trees, and the terms of rows."""
+    check_terms(forest)
     for m in range(forest.trees.n_trees):
         check_tree(forest, m)

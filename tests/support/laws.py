@@ -7,9 +7,11 @@ from itertools import combinations, pairwise
 import numpy as np
 from scipy.spatial import ConvexHull
 
-from bspforest.engine.arrays import NOTHING
-from bspforest.engine.config import ForestConfig
-from bspforest.engine.forest import OnlineForest
+from bspforest.forest.config import ForestConfig
+from bspforest.forest.forest import OnlineForest
+from bspforest.forest.leaf_means import sum_leaves
+from bspforest.forest.means import MeanPrediction
+from bspforest.trees.layout import NOTHING
 
 FAMILIES = ("pairs", "axes", "isotropic")
 
@@ -46,7 +48,6 @@ def make(
     cuts="pairs",
     budget=np.inf,
     min_split=2,
-    redraw=False,
     seed=0,
     window=None,
     scaling=None,
@@ -60,11 +61,15 @@ def make(
         cuts=cuts,
         budget=budget if callable(budget) else Steps([budget]),
         min_samples_split=min_split,
-        redraw=redraw,
         scaling=scaling,
         window=window,
     )
-    return OnlineForest(config, np.random.SeedSequence(seed))
+    return OnlineForest(config, np.random.SeedSequence(seed), MeanPrediction())
+
+
+def sum_of_leaves(forest: OnlineForest, X: np.ndarray, *, hard: bool = False) -> np.ndarray:
+    """Return the sums over trees of what leaves predict."""
+    return sum_leaves(forest.trees, X, forest.config.n_classes, hard=hard)
 
 
 def learn(forest: OnlineForest, X: np.ndarray) -> OnlineForest:

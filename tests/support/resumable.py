@@ -8,7 +8,7 @@ from itertools import cycle
 import numpy as np
 
 from bspforest import BSPForestClassifier, BSPForestRegressor
-from bspforest.persistence import Saver
+from bspforest.files import Saver
 
 KINDS = ("regression", "two outputs", "two classes", "three classes")
 FIRST, LAST = 60, 260
@@ -30,7 +30,7 @@ def start(kind: str, window: int | None):
     """Return a forest that has learned the first rows."""
     X, y = make_stream(kind)
     estimator = BSPForestClassifier if "classes" in kind else BSPForestRegressor
-    forest = estimator(10, values="joint", window=window, random_state=2)
+    forest = estimator(10, prediction="ridge", window=window, random_state=2)
     return forest.partial_fit(X[:FIRST], y[:FIRST], **({"classes": np.unique(y)} if "classes" in kind else {}))
 
 

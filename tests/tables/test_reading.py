@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from bspforest.tables.reading import is_frame, read_table
+from bspforest.tables.reading import MAX_TEXT_BYTES, is_frame, read_table
 
 NUMBERS = [1.0, None, 3.0]
 TEXTS = ["b", None, "a"]
@@ -119,3 +119,39 @@ def test_other_objects_are_refused():
         read_table(pd.DataFrame({"x": [1, "one"]})).get_numbers(0)
     with pytest.raises(ValueError, match="Complex data not supported: column 'z'"):
         read_table(pd.DataFrame({"z": [1j]})).find_kind(0)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [pd.DataFrame, pl.DataFrame, pa.table, lambda columns: np.array([columns["note"]], dtype=object).T],
+    ids=["pandas", "polars", "pyarrow", "array"],
+)
+@pytest.mark.parametrize("n", [3, 40])
+def test_long_text_is_refused(make, n):
+    """Failed with text that was learned and then could not be saved. The limit is one of bytes."""
+    texts = ["short"] * (n - 1)
+    for fits in ("x" * MAX_TEXT_BYTES, "é" * (MAX_TEXT_BYTES // 2)):
+        assert read_table(make({"note": [*texts, fits]})).get_text(0).distinct == ["short", fits]
+        message = rf"column ('note'|0) holds text of 10,00[12] bytes in row {n - 1} .*the limit is 10,000"
+        with pytest.raises(ValueError, match=message):
+            read_table(make({"note": [*texts, fits + fits[:1]]})).get_text(0)
+
+
+def test_names_of_columns_need_not_be_unique():
+    for n in (2, 40):
+        table = read_table(pd.DataFrame([[1.0, "a"]] * n, columns=["x", "x"]))
+        assert table.get_numbers(0).tolist() == [1.0] * n and table.get_text(1).distinct == ["a"]
+
+
+def test_record_batches_are_frames():
+    batch = pa.record_batch({"a": [1.0, None], "b": ["x", "y"]})
+    assert is_frame(batch)
+    table = read_table(batch)
+    np.testing.assert_array_equal(table.get_numbers(0), [1.0, np.nan])
+    assert table.get_text(1).distinct == ["x", "y"]
+
+
+def test_objects_that_begin_with_missing_values():
+    """The kind depends on all values; narwhals looks at the first hundred."""
+    column = pd.Series([None] * 150 + [1, 2.5], dtype=object)
+    assert read_table(pd.DataFrame({"x": column})).find_kind(0) == "number"

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from bspforest import BSPForestClassifier, BSPForestRegressor
-from bspforest.tables.suspects import LEAST_ID_ROWS, SAMPLE_ROWS, ColumnWarning, describe_suspect
+from bspforest.tables.suspects import MIN_ID_ROWS, SAMPLE_ROWS, ColumnWarning, describe_suspect
 
 IDS = [f"ord-{k:05}" for k in range(80)]
 WEIGHTS = ["unknown" if k % 20 == 3 else f"{k / 8}" for k in range(80)]
@@ -57,7 +57,7 @@ def test_suspects_and_their_remedies(values, words):
     "values",
     [
         ["red", "blue"] * 50,
-        IDS[: LEAST_ID_ROWS - 1],
+        IDS[: MIN_ID_ROWS - 1],
         IDS + IDS[:10],
         ["1", "2", "3", "K"] * 20,  # grades
         ["2024-03-01", "soon"],
@@ -89,7 +89,7 @@ def test_a_classifier_and_tables_of_other_kinds_warn():
     for X in (frame, frame.head(10), pa.table(frame.to_dict("list")), frame.to_numpy(object)):
         n = len(X)
         found = collect(lambda X=X, n=n: BSPForestClassifier(2).partial_fit(X, labels[:n], classes=[False, True]))
-        assert len(found) == (3 if n >= LEAST_ID_ROWS else 2)
+        assert len(found) == (3 if n >= MIN_ID_ROWS else 2)
 
 
 def test_what_is_meant_as_categories_is_not_warned_of():

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from .argument_types import automatic, count, positive
 from .errors import UsageError
 
-MOST_JOBS = 8192  # as in a model file
+MAX_JOBS = 8192  # as in a model file
 NONE = "none"  # in the command what None is in Python: an argument that is None was not given
 
 
@@ -28,12 +28,12 @@ FOREST_ARGUMENTS = {
     "cuts": ForestArgument(
         "cuts", "pairs", "oblique, Mondrian, or in any direction", choices=("pairs", "axes", "isotropic")
     ),
-    "values": ForestArgument(
-        "values",
-        "joint",
-        "joint: all nodes around a row contribute, with weights found by ridge regression; mean: the mean label of the leaves, "
+    "prediction": ForestArgument(
+        "prediction",
+        "ridge",
+        "ridge: all nodes around a row contribute, with weights found by ridge regression; mean: the mean label of the leaves, "
         "as in the paper, faster and with less memory",
-        choices=("joint", "mean"),
+        choices=("ridge", "mean"),
     ),
     "scaling": ForestArgument(
         "scaling",
@@ -42,26 +42,21 @@ FOREST_ARGUMENTS = {
         "ranges for means",
         choices=("auto", "minmax", "quantile", NONE),
     ),
-    "metric": ForestArgument(
-        "metric",
+    "feature_weights": ForestArgument(
+        "feature_weights",
         "learned",
-        "joint values: learn a weight for each feature if that lowers the held-out error; none: equal weights",
+        "ridge: learn a weight for each feature if that lowers the held-out error; none: equal weights",
         choices=("learned", NONE),
     ),
     "bandwidth": ForestArgument(
-        "bandwidth", "auto", "joint values: larger gives smaller nodes more weight; auto: by held-out error", automatic
+        "bandwidth", "auto", "ridge: larger gives smaller nodes more weight; auto: by held-out error", automatic
     ),
-    "ridge": ForestArgument(
-        "ridge", "auto", "joint values: penalty of ridge regression; auto: by held-out error", automatic
-    ),
+    "ridge": ForestArgument("ridge", "auto", "ridge: penalty of ridge regression; auto: by held-out error", automatic),
     "budget_scale": ForestArgument("budget_scale", 1.0, "means: how far trees grow; tune it first", positive),
     "min_samples_split": ForestArgument(
-        "min_samples_split", "auto", "nodes with fewer rows are not cut; auto: 2 for joint values, 4 for means", count
+        "min_samples_split", "auto", "nodes with fewer rows are not cut; auto: 2 for ridge, 4 for means", count
     ),
     "window": ForestArgument("window", None, "remember the latest N rows only, and forget older ones", count),
-    "refinement": ForestArgument(
-        "refinement", "exact", "redraw: the paper's Algorithm 4 as printed; means only", choices=("exact", "redraw")
-    ),
     "seed": ForestArgument("random_state", 0, "seed of the random numbers", int),
     "jobs": ForestArgument("n_jobs", None, "threads, without effect on the result (default: 1)", int),
 }
@@ -108,20 +103,17 @@ def get_arguments(parameters: dict[str, Any]) -> dict[str, Any]:
 
 def _check_values(given: dict[str, Any]) -> None:
     """Refuse arguments that need other values than those chosen: they would have no effect."""
-    if given["values"] == "mean":
-        for name in ("metric", "bandwidth", "ridge"):
+    if given["prediction"] == "mean":
+        for name in ("feature_weights", "bandwidth", "ridge"):
             if given[name] is not None:
-                raise UsageError(f"--{name} is for joint values and has no effect with --values mean")
-    elif given["refinement"] == "redraw":
-        raise UsageError(
-            "--refinement redraw needs --values mean: its trees depend on the order of the rows, and joint values need trees "
-            "that can be built afresh"
-        )
+                raise UsageError(f"--{name.replace('_', '-')} has no effect with --prediction mean")
     elif given["budget_scale"] is not None:
-        raise UsageError("--budget-scale needs --values mean: with joint values, trees grow to single rows")
+        raise UsageError(
+            "--budget-scale needs --prediction mean: with ridge regression, trees grow until nodes are small"
+        )
 
 
 def check_jobs(jobs: int | None) -> None:
     """Refuse a number of threads with which a model file could not be read again."""
-    if jobs is not None and not 1 <= abs(jobs) <= MOST_JOBS:
-        raise UsageError(f"--jobs must be from 1 to {MOST_JOBS}, or negative: -1 means all processors")
+    if jobs is not None and not 1 <= abs(jobs) <= MAX_JOBS:
+        raise UsageError(f"--jobs must be from 1 to {MAX_JOBS}, or negative: -1 means all processors")

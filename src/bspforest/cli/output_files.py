@@ -7,7 +7,7 @@ import stat
 import tempfile
 from pathlib import Path
 
-from ..persistence.atomic_file import replacing, write_all
+from ..replacing import replacing
 from .errors import CommandError, UsageError
 
 SPECIAL = {
@@ -54,8 +54,8 @@ def write_file(data: bytes, path: Path, option: str) -> None:
         if describe_special(path) is not None:
             path.write_bytes(data)
             return
-        with replacing(path, overwrite=True) as fd:
-            write_all(fd, data, 0)
+        with replacing(path) as file:
+            file.write(data)
     except BrokenPipeError:  # the reader has gone, which is no error
         raise
     except OSError as error:  # its own message would name a temporary file

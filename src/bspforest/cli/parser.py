@@ -122,7 +122,7 @@ def _add_demo(commands) -> argparse.ArgumentParser:
         "learn a simulated stream, and show a table and a picture",
         "Each row is predicted and then learned. A Mondrian forest and a batch forest run beside it. On the way,\n"
         "the forest learns a few rows with wrong labels, and forgets them.",
-        "  bspforest demo\n  bspforest demo --rows 5000 --trees 20\n  bspforest demo --values mean",
+        "  bspforest demo\n  bspforest demo --rows 5000 --trees 20\n  bspforest demo --prediction mean",
     )
     parser.add_argument(
         "--rows", type=count, default=20_000, metavar="N", help="rows in the stream (default: %(default)s)"
@@ -138,7 +138,7 @@ def _add_demo(commands) -> argparse.ArgumentParser:
         metavar="FILE",
         help="the picture (default: %(default)s)",
     )
-    add_forest_arguments(parser, ("values", "scaling", "metric", "bandwidth", "ridge"))
+    add_forest_arguments(parser, ("prediction", "scaling", "feature_weights", "bandwidth", "ridge"))
     return parser
 
 
@@ -251,7 +251,7 @@ def _add_learn(commands) -> argparse.ArgumentParser:
         "learn",
         "DATA --model FILE [--target COL] [--resume | --append | --overwrite] [options]",
         "learn a stream into a model file",
-        "The model is saved at the end, at checkpoints, and when the command is interrupted (Ctrl-C, SIGTERM).\n"
+        "The model is saved at the end, at checkpoints, and when the command is interrupted (Ctrl-C, SIGTERM, SIGHUP).\n"
         "After any interruption, even a power cut, the same command with --resume continues at the right row:\n"
         "each row is learned exactly once, and the model is the same as without the interruption.\n"
         "--resume also learns the rows that were added to a file since. With --resume and --append, the target, the\n"

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-from ..engine import precompile
-from ..engine.progress import StatusLine
+from .. import precompile
+from ..progress import StatusLine
 from .formatting import format_count
 
 COMPILING = "Compiling the kernels, once on a machine"

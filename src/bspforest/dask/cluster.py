@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import threading
 import time
-import weakref
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future as Call
 from concurrent.futures import ThreadPoolExecutor
@@ -16,18 +14,15 @@ import numpy as np
 from distributed import Client, Future, wait
 from distributed.protocol import to_serialize
 
-from ..engine.arrays import TREES_PER_BLOCK
-from ..values.block_sums import count_blocks
+from ..forest.block_sums import count_blocks
+from ..trees.layout import TREES_PER_BLOCK
 from .shard import TreeShard
 
 # Seconds to wait for a worker to take a shard, and for any worker at all: a nanny restarts a worker in a few.
 PLACING, WAITING = 20.0, 60.0
 
-# Workers that may be lost one after another while the same trees are built, before that is an error.
-MOST_ATTEMPTS = 5
-
-# Seconds between two looks for workers to move shards to.
-BALANCING = 5.0
+# Times that workers may be lost one after another while the same trees are built, before that is an error.
+MAX_ATTEMPTS = 5
 
 # Seconds after which a call that has not returned is first looked after, and between two looks in the end.
 FIRST_LOOK, LAST_LOOK = 0.2, 2.0
@@ -45,8 +40,8 @@ class ShardLostError(Exception):
     """The worker that holds a shard does not answer, or does not hold it any longer."""
 
 
-class TreesReplacedError(Exception):
-    """A worker was lost, and its trees have been drawn afresh: what was going on must begin again."""
+class TreesLostError(Exception):
+    """A worker was lost, or failed: the trees must be built again."""
 
 
 def divide(n_trees: int, n_workers: int) -> list[tuple[int, int]]:
@@ -64,6 +59,7 @@ class Shard:
         self.first, self.last = first, last
         self.address: str | None = None  # None while it is nowhere
         self.future: Future | None = None  # keeps the actor alive
+        self.room = 0  # slots of rows that it has
 
     @property
     def n_trees(self) -> int:
@@ -71,7 +67,7 @@ class Shard:
 
 
 class Shards:
-    """All shards of a forest. One operation at a time: hold ``lock``.
+    """All shards of a forest.
 
     Parameters
     ----------
@@ -80,38 +76,26 @@ class Shards:
 
     Attributes
     ----------
-    main : object or None
-        The trees of the forest, which can be restored. They are held by the forest: its actors end with it.
     n_lost : int
         Shards that were lost and replaced.
+    unused : list of int
+        Numbers of kernel matrices that shards may drop.
     sent, received : int
         Bytes of arrays sent to workers and received from them.
     """
 
     def __init__(self, client: Client, n_trees: int) -> None:
         self.client = client
-        self.lock = threading.RLock()
         self.n_lost = 0
         self.sent = self.received = 0
-        self.unused: list[tuple[str, int]] = []  # trees and matrices that shards may drop
-        self._main: weakref.ref = weakref.ref(self)
-        self._looked = time.monotonic()
+        self.unused: list[int] = []
         self._count = itertools.count()
         workers = self._wait_for_workers(set())
         self.parts = [Shard(*ends) for ends in divide(n_trees, len(workers))]
         for part in self.parts:
             self._place(part)
 
-    @property
-    def main(self) -> Any:
-        main = self._main()
-        return None if main is self else main
-
-    @main.setter
-    def main(self, trees: Any) -> None:
-        self._main = weakref.ref(trees)
-
-    def make_key(self) -> int:
+    def make_number(self) -> int:
         """Return a number that was not used before."""
         return next(self._count)
 
@@ -174,8 +158,11 @@ class Shards:
         self.received += count_bytes(result)
         return result
 
-    def call_each(self, calls: Iterable[tuple[Shard, str, tuple]]) -> tuple[list[Any], BaseException | None]:
-        """Run calls side by side; return their results, None where a shard is lost, and the first other error, if any."""
+    def call_each(self, calls: Iterable[tuple[Shard, str, tuple]]) -> list[Any]:
+        """Run calls side by side; return their results. If a shard is lost, raise `TreesLostError` once all others are done.
+
+        Another error is raised as it is; then some shards may have done what was asked, and others not.
+        """
         started = [(part, self.start(part, method, *args)) for part, method, args in calls]
         results: list[Any] = []
         failure: BaseException | None = None
@@ -183,11 +170,12 @@ class Shards:
             try:
                 results.append(self.finish(part, call))
             except ShardLostError:
-                results.append(None)
+                failure = failure or TreesLostError()
             except Exception as error:
-                results.append(error)
-                failure = failure or error
-        return results, failure
+                failure = error
+        if failure is not None:
+            raise failure
+        return results
 
     def pass_on(self, n: int, size: int, calls: Callable[[slice], tuple[str, tuple, Callable]]) -> list[Any]:
         """Let pieces of n rows go from shard to shard, each beginning with what the last one returned; return the results.
@@ -203,70 +191,35 @@ class Shards:
             return state
 
         starts = range(0, n, size)
-        if len(starts) <= 1:
-            return [run(start) for start in starts]
-        with ThreadPoolExecutor(len(self.parts) + 1) as pool:
-            return list(pool.map(run, starts))
+        try:
+            if len(starts) <= 1:
+                return [run(start) for start in starts]
+            with ThreadPoolExecutor(len(self.parts) + 1) as pool:
+                return list(pool.map(run, starts))
+        except ShardLostError:
+            raise TreesLostError from None
 
     # ------------------------------------------------------------------------------------------------------------------
     # Placing
 
-    @property
-    def are_complete(self) -> bool:
-        """Whether all shards are on workers, as far as is known."""
-        return all(part.address is not None for part in self.parts)
-
     def abandon(self) -> None:
-        """Give up all shards, to be replaced by `repair`."""
+        """Give up all shards, to be replaced by `replace_lost`."""
         for part in self.parts:
             part.address = part.future = None
 
-    def repair(self, restore: Callable[[Shard], None]) -> None:
-        """Replace shards that are lost, on the workers that have the fewest; ``restore`` fills them."""
-        for part in self.parts:
-            attempts = 0
-            while part.address is None:
-                attempts += 1
-                if attempts > MOST_ATTEMPTS:
-                    raise RuntimeError(
-                        f"{MOST_ATTEMPTS} workers were lost while they built trees {part.first} to {part.last - 1}: have they run out of "
-                        "memory? No row is lost: the next call tries again."
-                    )
-                self._place(part)
-                self.n_lost += 1
-                try:
-                    restore(part)
-                except ShardLostError:
-                    part.address = part.future = None
-                except BaseException:  # it is not filled
-                    part.address = part.future = None
-                    raise
+    def replace_lost(self) -> None:
+        """Place shards that are lost, and all others with them, evenly on the workers there are.
 
-    def list_moves(self) -> list[tuple[Shard, str]]:
-        """Return shards on workers that have two more than another, and where to move them. Looks every few seconds at most."""
-        if not self.n_lost or time.monotonic() < self._looked + BALANCING:
-            return []
-        self._looked = time.monotonic()
-        counts = dict.fromkeys(self._find_workers(), 0)
+        If any was lost, all shards are made again, and are empty.
+        """
+        lost = [part for part in self.parts if part.address is None]
+        if not lost:
+            return
+        self.n_lost += len(lost)
+        self.unused.clear()
+        self.abandon()
         for part in self.parts:
-            counts[cast(str, part.address)] = counts.get(cast(str, part.address), 0) + 1
-        moves = []
-        for part in self.parts:
-            emptiest = min(counts, key=lambda address: (counts[address], address))
-            if counts[cast(str, part.address)] >= counts[emptiest] + 2:
-                counts[cast(str, part.address)] -= 1
-                counts[emptiest] += 1
-                moves.append((part, emptiest))
-        return moves
-
-    def move(self, part: Shard, address: str, content: tuple) -> bool:
-        """Move a shard to another worker, with what `TreeShard.create` is to be given; return whether that worked."""
-        new = Shard(part.first, part.last)
-        if not self._make_actor(new, address, self._find_workers().get(address, {}).get("nthreads", 1)):
-            return False
-        self.finish(new, self.start(new, "create", *content))
-        part.address, part.future = new.address, new.future
-        return True
+            self._place(part)
 
     def _place(self, part: Shard) -> None:
         """Make an actor for a shard, on the worker that has the fewest."""

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy, deepcopy
+from copy import copy
 from typing import Any, Self, TypeVar
 
 import numpy as np
 from distributed import Client, get_client
 
-from ..engine.config import ForestConfig
-from ..engine.forest import OnlineForest
-from ..engine.locking import change_alone, lock_of
-from ..engine.tree_view import TreeViews
 from ..estimators.base import BSPForest
 from ..estimators.classifier import BSPForestClassifier
 from ..estimators.regressor import BSPForestRegressor
-from ..values.joint import JointValues, make_values
-from .cluster import MOST_ATTEMPTS, TreesReplacedError
+from ..forest.config import ForestConfig
+from ..forest.forest import OnlineForest
+from ..forest.kernel import LOCAL_KERNEL
+from ..forest.locking import lock_of
+from ..forest.ridge import make_prediction
+from ..forest.tree_view import TreeViews
+from .cluster import MAX_ATTEMPTS, TreesLostError
 from .collections import is_dask_collection, predict_lazily, read_chunks
-from .matrix import RemoteJointValues
+from .kernel import REMOTE_KERNEL
 from .trees import RemoteTrees
 
 T = TypeVar("T")
@@ -44,51 +45,53 @@ class OnCluster(BSPForest):
         return get_client() if self.client is None else self.client
 
     def _make_forest(self, config: ForestConfig, seed: np.ndarray) -> OnlineForest:
-        values = make_values(self.values, self.bandwidth, self.ridge, int(seed[0]))
-        if isinstance(values, JointValues):
-            values = RemoteJointValues(values.given_bandwidth, values.given_ridge, values.seed)
+        prediction = make_prediction(self.prediction, self.bandwidth, self.ridge, int(seed[0]), REMOTE_KERNEL)
         client = self._get_client()
         make_trees = lambda config, streams: RemoteTrees.allocate(client, config, streams)  # noqa: E731
-        return OnlineForest(config, np.random.SeedSequence(seed.tolist()), values, make_trees)
+        return OnlineForest(config, np.random.SeedSequence(seed.tolist()), prediction, make_trees)
+
+    def _repeat(self, call: Callable[[], T]) -> T:
+        """Return what ``call`` returns; if workers were lost, build the trees again, and call again."""
+        lost: Any = None
+        for _ in range(MAX_ATTEMPTS):
+            try:
+                if lost is not None:
+                    lost.trees.drop()
+                return call()
+            except TreesLostError:
+                lost = self.__dict__.get("_forest")  # None: a `fit` begins again
+                if lost is not None:
+                    lost.torn = True
+        raise RuntimeError(
+            f"Workers were lost {MAX_ATTEMPTS} times in a row: have they run out of memory? No row is lost: call again."
+        )
+
+    def _fit_new(self, *args: Any, **options: Any) -> Self:
+        return self._repeat(lambda: super(OnCluster, self)._fit_new(*args, **options))
 
     def _learn(self, *args: Any, **options: Any) -> Self:
-        """Learn more rows; begin again if a worker was lost while trees that would hold them were built beside the others."""
-        for attempt in range(MOST_ATTEMPTS):
-            n_seen = self._forest.n_seen
-            try:
-                if not self._forest.values.is_busy:
-                    self._forest.trees.balance()  # type: ignore[attr-defined]
-                return super()._learn(*args, **options)
-            except TreesReplacedError as error:
-                learned = self._forest.n_seen - n_seen
-                if learned or attempt + 1 == MOST_ATTEMPTS:
-                    raise RuntimeError(
-                        f"Workers were lost while this call learned rows, of which the first {learned} are learned. No other row is lost, "
-                        "and the next call works."
-                    ) from error
-        raise AssertionError  # not reached
+        n_seen = self._forest.n_seen
 
-    def _convert(self, *args: Any, **options: Any) -> OnlineForest:
-        forest = super()._convert(*args, **options)
-        forest.trees.become_whole()  # type: ignore[attr-defined]
-        return forest
+        def learn() -> None:
+            if (
+                self._forest.n_seen == n_seen
+            ):  # else the rows are stored, and trees are built again when they are needed
+                super(OnCluster, self)._learn(*args, **options)
 
-    def _finish_work(self) -> None:
-        try:
-            super()._finish_work()
-        except TreesReplacedError:  # a revision is lost with its trees, and begins again with the next rows
-            self._forest.values.held_at_tuning = 0  # type: ignore[attr-defined]
+        self._repeat(learn)
+        return self
 
-    def _forget_rows(self, ids: np.ndarray, interrupts: Any) -> None:
-        """Forget rows; begin again if a worker was lost while trees of fewer features were built."""
-        for attempt in range(MOST_ATTEMPTS):
-            held = self._forest.n_held
-            try:
-                super()._forget_rows(ids, interrupts)
-                return
-            except TreesReplacedError:
-                if self._forest.n_held != held or attempt + 1 == MOST_ATTEMPTS:
-                    raise
+    def _forget_rows(self, ids: np.ndarray) -> None:
+        held = self._forest.n_held
+
+        def forget() -> None:
+            if self._forest.n_held == held:
+                super(OnCluster, self)._forget_rows(ids)
+
+        self._repeat(forget)
+
+    def _read(self, read: Callable[[], T]) -> T:
+        return self._repeat(lambda: super(OnCluster, self)._read(read))
 
     # ------------------------------------------------------------------------------------------------------------------
     # To a single process and back
@@ -101,7 +104,7 @@ class OnCluster(BSPForest):
         BSPForestRegressor or BSPForestClassifier
         """
         local = self._local()
-        state = self._read_refreshed(self._copy_local, finished=True)
+        state = self._read(self._copy_local)
         local.__dict__.update(state)
         return local
 
@@ -111,13 +114,9 @@ class OnCluster(BSPForest):
             return state
         forest = copy(self._forest)
         forest.trees = self._forest.trees.collect()  # type: ignore[attr-defined]
-        forest.rows, forest.keys = deepcopy(forest.rows), forest.keys.copy()
-        values = self._forest.values
-        if isinstance(values, JointValues):
-            forest.values = JointValues(values.given_bandwidth, values.given_ridge, values.seed)
-            own = {name: value for name, value in values.__getstate__().items() if name != "n_lost"}
-            forest.values.__dict__.update(own)
-        state["_forest"] = forest.snapshot()
+        forest = forest.snapshot()
+        forest.prediction.kernel = LOCAL_KERNEL
+        state["_forest"] = forest
         return state
 
     @classmethod
@@ -143,14 +142,8 @@ class OnCluster(BSPForest):
         forest.__dict__.update({name: value for name, value in state.items() if name not in NOT_LOCAL})
         if "_forest" in state:
             own: OnlineForest = state["_forest"]
-            if own.config.redraw:
-                raise ValueError("refinement='redraw' has no batch form and cannot run on a cluster")
-            own._verify()
-            own.trees = RemoteTrees.spread(forest._get_client(), own.trees, own.rows.held_slots(), own.budget)
-            if isinstance(own.values, JointValues):
-                values = RemoteJointValues(own.values.given_bandwidth, own.values.given_ridge, own.values.seed)
-                values.__dict__.update(own.values.__getstate__())
-                own.values = values
+            own.trees = RemoteTrees.spread(forest._get_client(), own.trees)
+            own.prediction.kernel = REMOTE_KERNEL
             forest._forest = own
         return forest
 
@@ -167,10 +160,12 @@ class OnCluster(BSPForest):
         -------
         self
         """
-        with lock_of(self).changing:
+        lock = lock_of(self)
+        with lock.changing, lock.readers_out():
             self.client = client
             if hasattr(self, "_forest"):
-                change_alone(self, lambda interrupts: self._forest.trees.move_to(client))  # type: ignore[attr-defined]
+                self._forest.torn = True
+                self._forest.trees.move_to(client)  # type: ignore[attr-defined]
         return self
 
     def save(
@@ -193,35 +188,6 @@ class OnCluster(BSPForest):
 
     # ------------------------------------------------------------------------------------------------------------------
     # Reading
-
-    def _refresh_values(self) -> None:
-        if hasattr(self, "_forest"):
-            forest, values = self._forest, self._forest.values
-            if isinstance(values, RemoteJointValues) and (
-                values.is_rebuilt or values.n_lost != forest.trees.shards.n_lost  # type: ignore[attr-defined]
-            ):
-                with lock_of(self).changing:
-                    change_alone(self, lambda interrupts: values.settle(forest, interrupts))
-        super()._refresh_values()
-
-    def _read_refreshed(self, read: Callable[[], T], *, finished: bool = False) -> T:
-        """Return what ``read`` returns; read again if trees were replaced meanwhile."""
-
-        def read_solved() -> T:
-            result = read()
-            values = self._forest.values if hasattr(self, "_forest") else None
-            if isinstance(values, RemoteJointValues) and values.n_lost != self._forest.trees.shards.n_lost:  # type: ignore[attr-defined]
-                raise TreesReplacedError  # these trees have no values yet
-            return result
-
-        for _ in range(MOST_ATTEMPTS):
-            try:
-                return super()._read_refreshed(read_solved, finished=finished)
-            except TreesReplacedError:
-                continue
-        raise RuntimeError(
-            f"Workers were lost {MOST_ATTEMPTS} times in a row while the forest was read. No row is lost: call again."
-        )
 
     def apply(self, X: Any) -> np.ndarray:
         """Return the leaf of each row in each tree, which are read in this process: see `to_local`.
@@ -271,7 +237,6 @@ class DaskBSPForestRegressor(OnCluster, BSPForestRegressor):
         None: the current one. It is not among the parameters that `clone` copies.
     **parameters
         As for `BSPForestRegressor`. ``n_jobs`` is for what runs in this process; workers use the threads they have.
-        ``refinement="redraw"`` is refused.
 
     Notes
     -----
@@ -343,7 +308,7 @@ class DaskBSPForestRegressor(OnCluster, BSPForestRegressor):
         return predict_lazily(self._get_client(), self.to_local(), X, "predict", width, float, **options)
 
     def predict_quantiles(self, X: Any, quantiles: Any = (0.05, 0.5, 0.95)) -> np.ndarray:
-        """Return quantiles of the label. With ``values="mean"``, the trees are read in this process: see `to_local`.
+        """Return quantiles of the label. With ``prediction="mean"``, the trees are read in this process: see `to_local`.
 
         Parameters
         ----------
@@ -354,7 +319,7 @@ class DaskBSPForestRegressor(OnCluster, BSPForestRegressor):
         -------
         ndarray of shape (n, len(quantiles))
         """
-        if self.values == "mean":
+        if self.prediction == "mean":
             return self.to_local().predict_quantiles(X, quantiles)
         return super().predict_quantiles(X, quantiles)
 

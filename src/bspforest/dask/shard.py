@@ -7,20 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ..engine import arrays as layout
-from ..engine.arrays import BY_SLOT
-from ..engine.coordinates import Coordinates
-from ..engine.ensemble import TreeEnsemble
-from ..engine.kernels.duals import change_rows, walk_rows
-from ..engine.progress import SILENT
-from ..values.block_sums import fold_share
-from ..values.joint import widen_columns
-from ..values.kernel_matrix import PRECONDITIONING_TREES, KernelMatrix, empty_totals, make_totals
-from ..values.node_sums import Walk, add_values, learn_rows, make_walk
-from ..values.tuning import Choice
-
-# Arrays that each tree has a part of.
-PER_TREE = ("state", "cuts", "boxes", "leaves", "values", "queue", "links", "sums")
+from ..forest.block_sums import fold_share
+from ..forest.kernels.duals import change_rows, walk_rows
+from ..forest.leaf_means import add_leaves
+from ..forest.node_sums import Walk, add_values, learn_rows, make_walk
+from ..forest.solver import PRECONDITIONING_TREES, KernelMatrix, empty_totals, make_totals
+from ..trees import layout
+from ..trees.coordinates import Coordinates
+from ..trees.layout import BY_CUT, BY_LEAF, BY_TREE
+from ..trees.trees import TreeEnsemble
 
 # What `KernelMatrix` lists of a tree, all that `TreeInverse` needs.
 ORDER = ("slots", "own", "starts", "ends", "weights", "counts")
@@ -32,16 +27,17 @@ def own(array: np.ndarray) -> np.ndarray:
 
 
 class TreeShard:
-    """A contiguous share of the trees of a forest, as a `TreeEnsemble` of their own; perhaps others built beside them.
+    """A contiguous share of the trees of a forest, as a `TreeEnsemble` of their own.
 
-    Ensembles are known by keys, kernel matrices by numbers, both given by the client.
+    Kernel matrices are known by numbers that the client gives.
     """
+
+    trees: TreeEnsemble
 
     def __init__(self, n_threads: int) -> None:
         self.n_threads = n_threads
-        self._ensembles: dict[int, TreeEnsemble] = {}
         self._matrices: dict[int, KernelMatrix] = {}
-        self._totals: dict[int, np.ndarray] = {}
+        self._totals: np.ndarray | None = None
         self._walked: tuple[np.ndarray, Walk] | None = None  # slots, and what was noted on their way
 
     # ------------------------------------------------------------------------------------------------------------------
@@ -49,91 +45,56 @@ class TreeShard:
 
     def create(
         self,
-        key: int,
         kind: dict[str, Any],
         streams: np.ndarray,
         coordinates: Coordinates,
-        by_slot: dict[str, np.ndarray],
-        trees: dict[str, np.ndarray] | None = None,
-        totals: np.ndarray | None = None,
+        given: np.ndarray,
+        terms: np.ndarray,
+        trees: dict[str, np.ndarray] | None,
     ) -> None:
-        """Hold rows, and trees of this kind: empty ones with these random streams, or, if given, these, with their totals."""
+        """Hold rows, as given, with their terms, and trees of this kind: empty ones with these random streams, or, if given, these."""
         ensemble = TreeEnsemble(layout.allocate(streams=streams, **kind))
         ensemble.n_threads = self.n_threads
-        ensemble.make_room(len(by_slot["rows"]), spare=False)
-        changed: dict[str, Any] = {name: layout.resize_rows(by_slot[name], len(by_slot[name])) for name in BY_SLOT}
-        changed.update(trees or {})
-        ensemble.arrays = ensemble.arrays._replace(**changed)
-        ensemble.arrays = layout.align(ensemble.arrays)
-        ensemble.arrays.scaling[:] = coordinates.to_scaling()
-        ensemble.coordinates = coordinates
-        self._ensembles[key] = ensemble
-        if totals is not None:
-            self._totals[key] = own(totals)
+        ensemble.make_room(len(given), spare=False)
+        ensemble.given[:], ensemble.arrays.terms[:] = given, terms
+        ensemble.set_coordinates(coordinates)
+        changed: dict[str, Any] = dict(trees or {})
+        ensemble.arrays = layout.align(ensemble.arrays._replace(**changed))
+        self.trees, self._totals = ensemble, None
+        self._matrices.clear()
 
-    def make_sibling(self, key: int, new: int, streams: np.ndarray) -> None:
-        """Hold empty trees for the same rows beside those there are."""
-        self._ensembles[new] = self._ensembles[key].make_sibling(own(streams))
-
-    def take_over(self, key: int, other: int, kept: tuple[str, ...]) -> None:
-        """Replace trees by those built beside them."""
-        self._totals.pop(key, None)
-        self._ensembles[key].take_over(self._ensembles.pop(other), kept=kept)
-
-    def drop(self, keys: Iterable[int], matrices: Iterable[int]) -> None:
-        """Drop ensembles and matrices that are not needed any longer."""
-        for key in keys:
-            self._ensembles.pop(key, None)
-            self._totals.pop(key, None)
-        for number in matrices:
-            self._matrices.pop(number, None)
-
-    def change(self, key: int, method: str, *args: Any) -> None:
+    def change(self, method: str, *args: Any) -> None:
         """Call a method of an ensemble that changes it."""
-        self._totals.pop(key, None)
+        self._totals = None
         self._walked = None
-        getattr(self._ensembles[key], method)(*(own(arg) if isinstance(arg, np.ndarray) else arg for arg in args))
+        getattr(self.trees, method)(*(own(arg) if isinstance(arg, np.ndarray) else arg for arg in args))
 
-    def make_room(self, key: int, n_slots: int) -> None:
+    def make_room(self, n_slots: int) -> None:
         """Make room for rows."""
-        self._ensembles[key].make_room(n_slots, spare=False)
+        self.trees.make_room(n_slots, spare=False)
 
-    def build(self, key: int, slots: np.ndarray, budget: float) -> None:
+    def build(self, slots: np.ndarray, budget: float) -> None:
         """Build all trees from the rows in ``slots``."""
-        self._totals.pop(key, None)
-        trees = self._ensembles[key]
-        trees.build(own(slots), budget, trees.make_build_scratch(len(slots)), SILENT)
+        self._totals = None
+        self.trees.build(own(slots), budget)
 
-    def get_streams(self, key: int) -> np.ndarray:
+    def get_streams(self) -> np.ndarray:
         """Return the random streams of the trees."""
-        return self._ensembles[key].get_streams()
+        return self.trees.get_streams()
 
-    def find_root_times(self, key: int) -> np.ndarray:
+    def find_root_times(self) -> np.ndarray:
         """Return the time of the first cut of each tree."""
-        return self._ensembles[key].find_root_times()
+        return self.trees.find_root_times()
 
-    def measure(self, key: int) -> int:
+    def measure(self) -> int:
         """Return the memory of trees and rows in bytes."""
-        return self._ensembles[key].nbytes
+        return self.trees.nbytes
 
-    def insert_classes(self, key: int, places: np.ndarray, n_after: int, slots: np.ndarray) -> None:
-        """Allow more classes, among those there are."""
-        self._totals.pop(key, None)
-        trees = self._ensembles[key]
-        widened = trees.insert_classes(places, n_after, slots)
-        trees.arrays = widen_columns(widened, places, n_after) if widened.duals.shape[1] else widened
-
-    def export_totals(self, key: int) -> np.ndarray | None:
-        """Return what each tree predicts in each leaf, if that is known; raise if there is more here than these trees."""
-        if self._ensembles.keys() != {key} or self._matrices:
-            raise BlockingIOError("trees are being built beside these")
-        return self._totals.get(key)
-
-    def export_trees(self, key: int) -> dict[str, np.ndarray]:
+    def export_trees(self) -> dict[str, np.ndarray]:
         """Return the arrays of the trees, with as much room as the largest one needs."""
-        arrays = self._ensembles[key].arrays
-        counts = {"n_cuts": ("cuts", "sums"), "n_boxes": ("boxes",), "n_leaves": ("leaves", "values")}
-        trees = {name: getattr(arrays, name) for name in PER_TREE}
+        arrays = self.trees.arrays
+        counts = {"n_cuts": BY_CUT, "n_leaves": BY_LEAF}
+        trees = {name: getattr(arrays, name) for name in BY_TREE}
         for count, names in counts.items():
             used = max(1, int(arrays.state[count].max(initial=0)))
             trees.update({name: np.ascontiguousarray(trees[name][:, :used]) for name in names})
@@ -142,42 +103,50 @@ class TreeShard:
     # ------------------------------------------------------------------------------------------------------------------
     # Predictions: sums over trees go on from those of the trees before
 
-    def find_leaves(self, key: int, X: np.ndarray) -> np.ndarray:
+    def find_leaves(self, X: np.ndarray) -> np.ndarray:
         """Return the leaf of each row, as given, in each tree."""
-        return self._ensembles[key].find_leaves(X)
+        return self.trees.find_leaves(X)
 
-    def add_leaves(self, key: int, placed: np.ndarray, out: np.ndarray, hard: bool) -> np.ndarray:
-        """Return ``out`` with what `TreeEnsemble.add_leaves` adds to it."""
+    def find_newest(self, X: np.ndarray) -> np.ndarray:
+        """Return the slot of the newest point in the leaf of each row, as given, in each tree."""
+        leaves = self.trees.find_leaves(X)
+        return self.trees.arrays.leaves["last"][np.arange(leaves.shape[1]), leaves]
+
+    def add_leaves(self, X: np.ndarray, n_classes: int, out: np.ndarray, hard: bool) -> np.ndarray:
+        """Return ``out`` with what `leaf_means.add_leaves` adds to it."""
         out = own(out)
-        self._ensembles[key].add_leaves(layout.as_rows(placed), out, hard=hard)
+        add_leaves(self.trees, X, n_classes, out, hard=hard)
         return out
 
-    def add_values(
-        self, key: int, placed: np.ndarray, bandwidth: float, from_totals: bool, parts: tuple[np.ndarray, ...]
-    ) -> tuple[np.ndarray, ...]:
-        """Return sums of predictions and of standard deviations, and counts, with what `add_values` adds to them."""
-        parts = tuple(own(part) for part in parts)
-        totals = self._totals[key] if from_totals else None
-        add_values(self._ensembles[key], layout.as_rows(placed), bandwidth, totals, *parts)
-        return parts
+    def add_values(self, placed: np.ndarray, bandwidth: float, from_totals: bool, out: np.ndarray) -> np.ndarray:
+        """Return ``out`` with the predictions that `add_values` adds to it."""
+        out, nothing = own(out), np.empty((len(out), 0))
+        totals = self._totals if from_totals else None
+        add_values(self.trees, layout.as_rows(placed), bandwidth, totals, np.empty((0, 0)), out, nothing, nothing)
+        return out
 
     # ------------------------------------------------------------------------------------------------------------------
-    # Joint values
+    # Ridge prediction
 
-    def set_known(self, key: int, duals: np.ndarray, stds: np.ndarray) -> None:
+    def set_duals(self, duals: np.ndarray) -> None:
         """Take over what a solve has found, by slot."""
-        arrays = self._ensembles[key].arrays
-        arrays.duals[: len(duals)] = duals
-        arrays.stds[: len(stds)] = stds
+        self.trees.arrays.terms[: len(duals)] = duals
 
-    def make_totals(self, key: int, n_rows: int, bandwidth: float, set_sums: bool) -> None:
+    def make_totals(self, n_rows: int, bandwidth: float, set_sums: bool) -> None:
         """Find what each tree predicts in each leaf, and keep it until the trees change."""
-        trees = self._ensembles[key]
-        self._totals[key] = make_totals(trees, n_rows, bandwidth, empty_totals(trees), set_sums=set_sums)
+        trees = self.trees
+        self._totals = make_totals(trees, n_rows, bandwidth, empty_totals(trees), set_sums=set_sums)
 
-    def make_matrix(self, key: int, number: int, n_rows: int, bandwidth: float, knows_nodes: bool) -> tuple:
-        """Bring the trees in the order of products; return the first ones in order, for a preconditioner."""
-        matrix = KernelMatrix(self._ensembles[key], n_rows, bandwidth, knows_nodes=knows_nodes)
+    def make_matrix(
+        self, number: int, n_rows: int, bandwidth: float, knows_nodes: bool, unused: Iterable[int]
+    ) -> tuple:
+        """Bring the trees in the order of products; return the first ones in order, for a preconditioner.
+
+        Matrices that are unused are dropped.
+        """
+        for other in unused:
+            self._matrices.pop(other, None)
+        matrix = KernelMatrix(self.trees, n_rows, bandwidth, knows_nodes=knows_nodes)
         self._matrices[number] = matrix
         return tuple(getattr(matrix, name)[:PRECONDITIONING_TREES] for name in ORDER)
 
@@ -185,49 +154,49 @@ class TreeShard:
         """Return what is left of the products of blocks of the first trees, added up as far as can be here."""
         return fold_share(self._matrices[number].first(n_trees).multiply_blocks(p), first_block, n_blocks)
 
-    def add_up(self, key: int, number: int, set_sums: bool) -> None:
+    def add_up(self, number: int, set_sums: bool) -> None:
         """Find totals, and set sums, with a matrix that knows its nodes."""
-        totals = empty_totals(self._ensembles[key])
+        totals = empty_totals(self.trees)
         self._matrices[number].add_up(totals, set_sums=set_sums)
-        self._totals[key] = totals
+        self._totals = totals
 
     def learn_rows(
         self,
-        key: int,
         slots: np.ndarray,
-        targets: np.ndarray,
+        columns: np.ndarray,
+        weights: np.ndarray,
         mean: np.ndarray,
-        choice: tuple,
+        bandwidth: float,
+        ridge: float,
         step: float,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Set the duals of rows one after another, where all trees are here; return them and the residuals."""
-        self._totals.pop(key, None)
-        trees = self._ensembles[key]
-        learn_rows(trees, slots, own(targets), mean, Choice(*choice), step)
-        return trees.arrays.duals[slots], trees.arrays.residuals[slots]
+        self._totals = None
+        trees = self.trees
+        residuals = learn_rows(trees, slots, own(columns), own(weights), mean, bandwidth, ridge, step)
+        return trees.arrays.terms[slots], residuals
 
     def walk_rows(
         self,
-        key: int,
+        first_block: int,
         slots: np.ndarray,
         bandwidth: float,
-        first_block: int,
         n_blocks: int,
         changes: np.ndarray | None,
     ) -> np.ndarray:
         """Return what `walk_rows` finds for held rows, added up as far as can be here; first change the last ones' duals."""
         if changes is not None:
-            self.change_rows(key, changes)
-        trees, slots = self._ensembles[key], own(slots)
+            self.change_rows(changes)
+        trees, slots = self.trees, own(slots)
         walk = make_walk(trees, len(slots))
         trees.call(walk_rows, trees.arrays, slots, bandwidth, *walk)
         self._walked = slots, walk
         return fold_share(walk.partial, first_block, n_blocks)
 
-    def change_rows(self, key: int, changes: np.ndarray) -> None:
+    def change_rows(self, changes: np.ndarray) -> None:
         """Change the duals of the rows that were walked last."""
         assert self._walked is not None
         (slots, walk), self._walked = self._walked, None
-        self._totals.pop(key, None)
-        trees = self._ensembles[key]
-        trees.call(change_rows, trees.arrays, slots, own(changes), walk.rows, walk.paths)
+        self._totals = None
+        trees = self.trees
+        trees.call(change_rows, trees.arrays, slots, own(changes), walk.rows, walk.paths, walk.ends)

@@ -14,27 +14,29 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .._sklearn_compat import Interval, StrOptions
-from .._validation import FOREST_CONSTRAINTS, JOINT_CONSTRAINTS, check_ids, check_keys, check_range, find_ids_of_keys
-from ..engine.arrays import LABEL, LABEL_WEIGHT
-from ..engine.config import ForestConfig
-from ..engine.forest import OnlineForest
-from ..engine.interrupts import Interrupts
-from ..engine.keys import SALT_BYTES, KeyTable
-from ..engine.locking import change_alone, lock_of
-from ..engine.progress import SILENT, Progress
-from ..engine.tree_view import TreeViews
-from ..engine.values import Values
-from ..persistence import save
-from ..values.joint import JointValues, make_values
-from ..values.planning import Revision
-from ..values.tuning import Choice
+from .._validation import FOREST_CONSTRAINTS, JOINT_CONSTRAINTS, check_ids, check_keys, find_ids_of_keys
+from ..files import save
+from ..forest.config import ForestConfig
+from ..forest.forest import OnlineForest
+from ..forest.keys import SALT_BYTES, KeyTable
+from ..forest.locking import lock_of
+from ..forest.ridge import make_prediction
+from ..forest.tree_view import TreeViews
+from ..forest.tuning import Revision, Settings
+from ..progress import SILENT, Progress
 from .encoding import EncodesTables, Reading
 from .inputs import get_names, read_in_blocks
 
 T = TypeVar("T")
 
 # Attributes of a fitted estimator, which `fit` makes anew.
-FITTED = ("_forest", "_encoder", "_lock", "_checked", "_may_be_huge", "classes_", "n_features_in_", "feature_names_in_")
+FITTED = (
+    *("_forest", "_encoder", "_lock", "_checked", "_fit_parameters"),
+    *("classes_", "n_features_in_", "feature_names_in_"),
+)
+
+# Parameters that take effect without another `fit`, or only when it begins.
+OF_NO_FIT = ("n_jobs", "verbose", "random_state", "voting", "class_weight")
 
 
 class HeldRows(NamedTuple):
@@ -70,8 +72,8 @@ class BSPForest(EncodesTables):
         "verbose": ["verbose"],
     }
 
-    # Whether numbers may be held whose range could overflow. A forest that was loaded is looked through once.
-    _may_be_huge = True
+    # The parameters that the forest was made with.
+    _fit_parameters: dict[str, Any]
 
     # The values of the parameters when `partial_fit` last checked them.
     _checked: tuple[Any, ...] = ()
@@ -84,11 +86,10 @@ class BSPForest(EncodesTables):
         budget: str | float | Callable[[int], float] = "auto",
         budget_scale: float = 1.0,
         min_samples_split: int | str = "auto",
-        refinement: str = "exact",
         scaling: Any = "auto",
         window: int | None = None,
-        values: str = "joint",
-        metric: str | None = "learned",
+        prediction: str = "ridge",
+        feature_weights: Any = "learned",
         bandwidth: float | str = "auto",
         ridge: float | str = "auto",
         categorical_features: Any = "from_dtype",
@@ -103,11 +104,10 @@ class BSPForest(EncodesTables):
         self.budget = budget
         self.budget_scale = budget_scale
         self.min_samples_split = min_samples_split
-        self.refinement = refinement
         self.scaling = scaling
         self.window = window
-        self.values = values
-        self.metric = metric
+        self.prediction = prediction
+        self.feature_weights = feature_weights
         self.bandwidth = bandwidth
         self.ridge = ridge
         self.categorical_features = categorical_features
@@ -132,6 +132,11 @@ class BSPForest(EncodesTables):
             self._check_parameters()
             self._checked = values
 
+    def _keep_parameters(self) -> None:
+        """Remember the parameters that shape the forest, for files: those that change from now on wait for the next `fit`."""
+        parameters = self.get_params(deep=False)
+        self._fit_parameters = {name: value for name, value in parameters.items() if name not in OF_NO_FIT}
+
     # ------------------------------------------------------------------------------------------------------------------
     # Learning and forgetting
 
@@ -143,13 +148,10 @@ class BSPForest(EncodesTables):
 
     def _become(self, fitted: Self) -> Self:
         """Take over everything that ``fitted``, from `_make_unfitted`, has learned."""
-
-        def replace(interrupts: Interrupts) -> None:
-            fitted.__dict__["_lock"] = lock_of(self)
+        lock = lock_of(self)
+        with lock.changing, lock.readers_out():
+            fitted.__dict__["_lock"] = lock
             self.__dict__ = fitted.__dict__  # at once: nobody sees a part of it
-
-        with lock_of(self).changing:
-            change_alone(self, replace)
         return self
 
     def _fit_new(
@@ -163,17 +165,16 @@ class BSPForest(EncodesTables):
         encoded = check_keys(keys, forest, len(X))
         if self._encoder is not None:
             forest.trees.groups = self._encoder.describe_layout().groups
+        self._keep_parameters()
         self._set_verbosity()
-        self._may_be_huge = check_range(forest, X, False)
         self._set_threads()
-        forest.learn(X, y, w, self._make_progress(len(X)), in_order=in_order)
-        forest.add_keys(0, encoded)
+        forest.learn(X, y, w, self._make_progress(len(X)), keys=encoded, in_order=in_order)
         return self
 
     def _make_forest(self, config: ForestConfig, seed: np.ndarray) -> OnlineForest:
         """Return an empty forest, given random words."""
-        values = make_values(self.values, self.bandwidth, self.ridge, int(seed[0]))
-        return OnlineForest(config, np.random.SeedSequence(seed.tolist()), values)
+        prediction = make_prediction(self.prediction, self.bandwidth, self.ridge, int(seed[0]))
+        return OnlineForest(config, np.random.SeedSequence(seed.tolist()), prediction)
 
     def _learn(
         self,
@@ -184,69 +185,51 @@ class BSPForest(EncodesTables):
         prepare: Callable[[], None] | None = None,
     ) -> Self:
         """Learn more rows, after a change of the forest that is to ``prepare`` it for them, if any. `lock_of` is held."""
-        X, encoder_before, encoder = reading
-        before = self._forest, self._encoder
+        X, _, encoder = reading
         encoded = check_keys(keys, self._forest, len(X))
         self._set_threads()
         self._set_verbosity()
         progress = self._make_progress(len(X))
-        self._refresh_values()
-
-        def learn(interrupts: Interrupts) -> None:
-            forest = self._adapt_forest(reading, interrupts)
-            may_be_huge = check_range(forest, X, self._may_be_huge)
-            self._may_be_huge |= may_be_huge
-            n_seen = forest.n_seen
-            self._forest, self._encoder = forest, encoder
-            if prepare is not None:
-                prepare()
+        n_seen = self._forest.n_seen
+        self._forest.ask_budget(len(X))
+        with lock_of(self).readers_out():
             try:
-                forest.learn(X, y, w, progress, interrupts)
-            except BaseException:
-                if forest.n_seen == n_seen and prepare is None:
-                    self._forest, self._encoder = before
-                elif encoder is not None and encoder_before is not None:
-                    self._encoder = encoder.retract(encoder_before, X[: forest.n_seen - n_seen])
-                raise
+                forest = self._adapt_forest(reading)
+                if forest is not self._forest:  # with features for these rows, whether they are learned or not
+                    self._forest, self._encoder = forest, encoder
+                if prepare is not None:
+                    prepare()
+                forest.learn(X, y, w, progress, keys=encoded)
+            except MemoryError as error:
+                raise MemoryError(_describe_shortage(self._forest.n_seen > n_seen, len(X))) from error
             finally:
-                if self._forest is forest:
-                    forest.add_keys(n_seen, encoded)
-            self._may_be_huge = may_be_huge
-
-        change_alone(self, learn)
+                if self._forest.n_seen > n_seen:
+                    self._encoder = encoder
         return self
 
-    def _refresh_values(self) -> None:
-        """Remove what forgotten labels have left, before anything is predicted, learned or saved."""
-        if hasattr(self, "_forest") and self._forest.values.is_stale:
-            with lock_of(self).changing:
-                forest = self._forest
-                change_alone(self, lambda interrupts: forest.values.refresh(forest, interrupts))
+    def _read(self, read: Callable[[], T]) -> T:
+        """Return what ``read`` returns: the door through which everything is read.
 
-    def _read_refreshed(self, read: Callable[[], T], *, finished: bool = False) -> T:
-        """Return what ``read`` returns, run while nothing changes and nothing of forgotten labels is left.
-
-        ``finished``: and while no revision is going on.
+        Trees and predictions then agree with the rows stored, and nothing changes meanwhile.
         """
-        while True:
-            self._refresh_values()
-            if finished:
-                self._finish_work()
-            with lock_of(self).reading:
-                # Another thread may have forgotten or learned rows meanwhile.
-                values = self._forest.values if hasattr(self, "_forest") else Values()
-                if not (values.is_stale or (finished and values.is_busy)):
-                    return read()
 
-    def _finish_work(self) -> None:
-        """Finish a revision that is going on, before the forest is saved or copied."""
-        if hasattr(self, "_forest") and self._forest.values.is_busy:
-            with lock_of(self).changing:
-                change_alone(self, lambda interrupts: self._forest.values.finish_work())
+        def read_if_whole() -> tuple[T] | None:
+            forest = self.__dict__.get("_forest")
+            return None if forest is not None and (forest.torn or forest.stale) else (read(),)
+
+        while (found := lock_of(self).read(read_if_whole)) is None:
+            self._make_whole()
+        return found[0]
+
+    def _make_whole(self) -> None:
+        """Make trees and settings again, where rows were forgotten or a change was interrupted."""
+        lock = lock_of(self)
+        with lock.changing, lock.readers_out():
+            self._set_threads()
+            self._forest.make_whole()
 
     def _set_verbosity(self) -> None:
-        if isinstance(self._forest.values, JointValues):
-            self._forest.values.verbose = bool(self.verbose)
+        self._forest.prediction.verbose = bool(self.verbose)
 
     def _make_progress(self, n: int) -> Progress:
         return Progress(n, type(self).__name__, "rows", enabled=True) if self.verbose else SILENT
@@ -286,7 +269,9 @@ class BSPForest(EncodesTables):
         with lock_of(self).changing:
             wanted = check_ids(ids, self._forest) if keys is None else find_ids_of_keys(keys, self._forest)
             self._set_threads()
-            change_alone(self, lambda interrupts: self._forget_rows(wanted, interrupts))
+            self._forest.ask_budget(n_less=len(wanted))
+            with lock_of(self).readers_out():
+                self._forget_rows(wanted)
         return self
 
     def held_keys(self) -> list[str | None]:
@@ -296,9 +281,12 @@ class BSPForest(EncodesTables):
         -------
         list of str or None
         """
-        with lock_of(self).reading:
+
+        def read() -> list[str | None]:
             forest = self._fitted_forest()
             return forest.keys.get(forest.rows.held_ids())
+
+        return lock_of(self).read(read)
 
     def held_rows(self) -> HeldRows:
         """Return the rows held, oldest first, with their ids, labels and weights.
@@ -316,11 +304,14 @@ class BSPForest(EncodesTables):
         >>> ids.tolist(), y.tolist()
         ([0, 2], [5.0, 7.0])
         """
-        with lock_of(self).reading:
+
+        def read() -> HeldRows:
             forest = self._fitted_forest()
-            labels = forest.held_labels()
-            y = np.delete(labels, LABEL_WEIGHT, axis=1) if forest.config.n_outputs > 1 else labels[:, LABEL]
-            return HeldRows(forest.rows.held_ids(), forest.held_rows(), self._decode(y), labels[:, LABEL_WEIGHT])
+            y, w = forest.held_labels()
+            y = y if forest.config.n_outputs > 1 else y[:, 0]
+            return HeldRows(forest.rows.held_ids(), forest.held_rows(), self._decode(y), w)
+
+        return lock_of(self).read(read)
 
     def _decode(self, labels: np.ndarray) -> np.ndarray:
         """Return labels as the forest holds them in the terms of the user."""
@@ -329,7 +320,7 @@ class BSPForest(EncodesTables):
     def save(
         self, path: Any, *, extra: dict[str, Any] | None = None, overwrite: bool = True, compress: bool = False
     ) -> None:
-        """Save the fitted forest in a file that `bspforest.load` reads: see `bspforest.persistence.save`.
+        """Save the fitted forest in a file that `bspforest.load` reads: see `bspforest.files.save`.
 
         Parameters
         ----------
@@ -372,8 +363,7 @@ class BSPForest(EncodesTables):
                 leaves[:, m] = tree.node_of_leaf[leaves[:, m]]
             return leaves
 
-        with lock_of(self).reading:
-            return read_in_blocks(find, X)
+        return self._read(lambda: read_in_blocks(find, X))
 
     @property
     def n_samples_seen_(self) -> int:
@@ -387,47 +377,47 @@ class BSPForest(EncodesTables):
 
     @property
     def bandwidth_(self) -> float:
-        """The bandwidth of joint values."""
-        return self._get_choice().bandwidth
+        """The bandwidth of ridge prediction."""
+        return self._get_settings().bandwidth
 
     @property
     def ridge_(self) -> float:
-        """The ridge of joint values."""
-        return self._get_choice().ridge
+        """The ridge of ridge prediction."""
+        return self._get_settings().ridge
 
     @property
     def validation_error_(self) -> float:
         """The mean held-out squared error with which bandwidth and ridge were chosen; NaN if both were given."""
-        return self._get_choice().error
+        return self._get_settings().error
 
-    def _get_choice(self) -> Choice:
-        choice = self._get_joint("bandwidth_, ridge_ and validation_error_").choice
-        if choice is None:
+    def _get_settings(self) -> Settings:
+        settings = self._get_ridge_prediction("bandwidth_, ridge_ and validation_error_").settings
+        if settings is None:
             raise AttributeError("bandwidth_, ridge_ and validation_error_ are known once rows were learned")
-        return choice
+        return settings
 
-    def _get_joint(self, names: str) -> JointValues:
-        values = self._read_refreshed(lambda: self._fitted_forest().values)
-        if not isinstance(values, JointValues):
-            raise AttributeError(f"there are {names} with joint values only (values='joint')")
-        return values
+    def _get_ridge_prediction(self, names: str) -> Any:
+        prediction = self._read(lambda: self._fitted_forest().prediction)
+        if not prediction.is_tuned:
+            raise AttributeError(f"there are {names} only with prediction='ridge'")
+        return prediction
 
     @property
     def revisions_(self) -> list[Revision]:
-        """What was decided in `fit` and at each doubling of the rows held; the latest 100 of them. Joint values only."""
-        return list(self._get_joint("revisions_").revisions)
+        """What was decided in `fit` and at each doubling of the rows held; the latest 100 of them. Ridge prediction only."""
+        return list(self._get_ridge_prediction("revisions_").revisions)
 
     @property
     def feature_weights_(self) -> np.ndarray:
         """What each column is multiplied by once it is scaled to [0, 1]; the largest is 1. All categories of a column share one."""
         self._fitted_forest()
-        return self._read_refreshed(self._collect_weights)
+        return self._read(self._collect_weights)
 
     @property
     def feature_importances_(self) -> np.ndarray:
         """The share of each column in what labels vary by: mean squared slope times variance. They sum to 1."""
         self._fitted_forest()
-        return self._read_refreshed(self._sum_importances)
+        return self._read(self._sum_importances)
 
     @property
     def encoded_feature_names_(self) -> list[str]:
@@ -441,24 +431,23 @@ class BSPForest(EncodesTables):
     @property
     def budget_(self) -> float:
         """The budget in use."""
-        return self._fitted_forest().budget
+        return self._read(lambda: self._fitted_forest().budget)
 
     @property
     def trees_(self) -> TreeViews:
-        """The trees as arrays: see `bspforest.engine.tree_view.TreeView`."""
+        """The trees as arrays: see `bspforest.forest.tree_view.TreeView`."""
         self._fitted_forest()
-        self._refresh_values()
         return TreeViews(self)
 
     @property
     def nbytes_(self) -> int:
         """Memory of trees, rows and keys in bytes."""
         forest = self._fitted_forest()
-        return forest.trees.nbytes + forest.keys.nbytes
+        return forest.trees.nbytes + forest.labels.nbytes + forest.keys.nbytes
 
     def __getstate__(self) -> dict:
         """Return a consistent state to be copied or pickled, without the lock."""
-        state = self._read_refreshed(self._copy_state, finished=True)
+        state = self._read(self._copy_state)
         del state["_lock"]
         return state
 
@@ -482,3 +471,13 @@ class BSPForest(EncodesTables):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_forest")
+
+
+def _describe_shortage(learned: bool, n: int) -> str:
+    """Return the message when memory runs out while n rows are learned."""
+    if learned:
+        return (
+            f"Out of memory after the {n} rows of this call were stored: they are learned. Trees are built again from all rows "
+            "by the next call. Forget rows, or free memory, before it."
+        )
+    return f"Out of memory: the {n} rows of this call were not learned. Free memory, or forget rows, and call again."

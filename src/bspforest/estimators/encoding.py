@@ -8,13 +8,12 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from .._validation import FOREST_CONSTRAINTS
-from ..engine.config import ForestConfig, make_scaling
-from ..engine.conversion import convert_forest, share_weights
-from ..engine.forest import OnlineForest
-from ..engine.interrupts import Interrupts
+from ..forest.config import ForestConfig, make_scaling, make_weights
+from ..forest.conversion import convert_forest, share_weights
+from ..forest.feature_weights import find_importances
+from ..forest.forest import OnlineForest
 from ..tables.encoder import TableEncoder
 from ..tables.reading import Table
-from ..values.importances import find_importances
 from .inputs import begin_encoding, get_names, read_input
 
 
@@ -32,33 +31,99 @@ class EncodedRows(NamedTuple):
     rows: np.ndarray
 
 
-class EncodesTables(BaseEstimator):
-    """An estimator whose forest holds the rows of tables as an encoder makes them."""
+class HoldsEncodedRows:
+    """What models of all interfaces share: a forest that holds rows as an encoder makes them, and changes with its features."""
+
+    _forest: Any
+    scaling: Any
+
+    # How columns with missing values and categories become features; None for numbers only.
+    _encoder: TableEncoder | None = None
+
+    def _make_config_for(self, encoder: TableEncoder, n_classes: int, n_outputs: int) -> ForestConfig:
+        """Return what a forest is made with whose rows come from an encoder."""
+        parameters = {name: getattr(self, name) for name in FOREST_CONSTRAINTS}
+        n_columns = len(encoder.columns)
+        if isinstance(self.scaling, tuple | list):
+            parameters["scaling"] = _spread_scaling(make_scaling(self.scaling, n_columns), encoder)
+        weights = make_weights(parameters["feature_weights"], n_columns)
+        if isinstance(weights, np.ndarray):
+            parameters["feature_weights"] = _spread_weights(weights, encoder)
+        return ForestConfig.from_parameters(encoder.width, n_classes, n_outputs=n_outputs, **parameters)
+
+    def _adapt_forest(self, reading: Reading) -> OnlineForest:
+        """Return the forest for rows that were read: a new one if the rows held have other features now."""
+        forest, (_, before, encoder) = self._forest, reading
+        if before is None or encoder is None or self._encoder is encoder:  # the last: a call that is repeated
+            return forest
+        if encoder.must_convert(before):
+            X = encoder.convert(forest.held_rows(), before)
+            return self._convert(before, encoder, forest.rows.held_ids(), X)
+        if encoder.columns is not before.columns:  # features that were reserved are in use now
+            share_weights(forest, encoder.find_sources(before), encoder.describe_layout().groups)
+        return forest
+
+    def _convert(
+        self,
+        before: TableEncoder,
+        encoder: TableEncoder,
+        ids: np.ndarray,
+        X: np.ndarray,
+        *,
+        exactly: bool = False,
+    ) -> OnlineForest:
+        """Return the forest with some of its rows, X, as another encoder has encoded them."""
+        sources, groups = encoder.find_sources(before), encoder.describe_layout().groups
+        return convert_forest(self._forest, ids, X, sources, groups, exactly=exactly)
+
+    def _forget_rows(self, ids: np.ndarray) -> None:
+        """Forget rows, and what they have taught the encoder."""
+        forest, before = self._forest, self._encoder
+        if before is None or not len(ids):
+            forest.forget(ids)
+            return
+        held = forest.rows.held_ids()
+        is_kept = ~np.isin(held, ids)
+        rows = forest.held_rows()[is_kept]
+        encoder, X = before.recount(rows)
+        if encoder.width == before.width and np.array_equal(X, rows):
+            forest.forget(ids)
+        else:
+            self._forest, self._encoder = self._convert(before, encoder, held[is_kept], X, exactly=True), encoder
+            return
+        self._encoder = encoder
+
+    def _collect_weights(self) -> np.ndarray:
+        """Return the weight of each column; 1 for one that has no feature yet."""
+        weights = self._forest.trees.coordinates.weights
+        if self._encoder is None:
+            return weights.copy()
+        places = [column.list_features() for column in self._encoder.columns]
+        return np.array([weights[features[0][0]] if features else 1.0 for features in places])
+
+    def _sum_importances(self) -> np.ndarray:
+        """Return the importance of each column."""
+        shares = find_importances(self._forest)
+        if self._encoder is None:
+            return shares
+        column_of = self._encoder.describe_layout().column_of
+        used = column_of >= 0
+        return np.bincount(column_of[used], shares[used], len(self._encoder.columns))
+
+
+class EncodesTables(HoldsEncodedRows, BaseEstimator):
+    """An estimator that reads tables."""
 
     _forest: OnlineForest
     n_features_in_: int
     max_categories: int
-    scaling: Any
-
-    # How columns with gaps and categories become features; None for numbers without gaps.
-    _encoder: TableEncoder | None = None
 
     def _make_config(self, n_classes: int, n_outputs: int = 1) -> ForestConfig:
         """Return what a forest is made with. The number of features is known."""
-        return self._make_config_for(self._encoder, n_classes, n_outputs)
-
-    def _make_config_for(self, encoder: TableEncoder | None, n_classes: int, n_outputs: int) -> ForestConfig:
-        """Return what a forest is made with whose rows come from an encoder."""
+        if self._encoder is not None:
+            return self._make_config_for(self._encoder, n_classes, n_outputs)
         parameters = {name: getattr(self, name) for name in FOREST_CONSTRAINTS}
-        n_features = self.n_features_in_
-        if encoder is not None:
-            n_features = encoder.width
-            if isinstance(self.scaling, tuple | list):
-                parameters["scaling"] = _spread_scaling(make_scaling(self.scaling, self.n_features_in_), encoder)
-        return ForestConfig.from_parameters(n_features, n_classes, n_outputs=n_outputs, **parameters)
-
-    # ------------------------------------------------------------------------------------------------------------------
-    # Rows
+        return ForestConfig.from_parameters(self.n_features_in_, n_classes, n_outputs=n_outputs, **parameters)
 
     def _read_first(self, X: Any, min_rows: int) -> np.ndarray:
         """Return the first rows as the forest will hold them, and begin to encode, if there is anything to encode."""
@@ -91,70 +156,6 @@ class EncodesTables(BaseEstimator):
         plain = TableEncoder.of_numbers(get_names(self), self.max_categories)
         return plain.recount(self._forest.held_rows())[0]
 
-    # ------------------------------------------------------------------------------------------------------------------
-    # Features of the forest
-
-    def _adapt_forest(self, reading: Reading, interrupts: Interrupts) -> OnlineForest:
-        """Return the forest for rows that were read: a new one if the rows held have other features now."""
-        forest, (_, before, encoder) = self._forest, reading
-        if before is None or encoder is None:
-            return forest
-        if encoder.must_convert(before):
-            X = encoder.convert(forest.held_rows(), before)
-            return self._convert(before, encoder, forest.rows.held_ids(), X, interrupts)
-        if encoder.columns is not before.columns:  # features that were reserved are in use now
-            share_weights(forest, encoder.find_sources(before), encoder.describe_layout().groups)
-        return forest
-
-    def _convert(
-        self,
-        before: TableEncoder,
-        encoder: TableEncoder,
-        ids: np.ndarray,
-        X: np.ndarray,
-        interrupts: Interrupts,
-        *,
-        exactly: bool = False,
-    ) -> OnlineForest:
-        """Return the forest with some of its rows, X, as another encoder has encoded them."""
-        forest = self._forest
-        config = self._make_config_for(encoder, forest.trees.n_classes, forest.config.n_outputs)
-        sources, groups = encoder.find_sources(before), encoder.describe_layout().groups
-        return convert_forest(forest, config, ids, X, sources, groups, interrupts, exactly=exactly)
-
-    def _forget_rows(self, ids: np.ndarray, interrupts: Interrupts) -> None:
-        """Forget rows, and what they have taught the encoder."""
-        forest, before = self._forest, self._encoder
-        if before is None or not len(ids):
-            forest.forget(ids, interrupts)
-            return
-        held = forest.rows.held_ids()
-        is_kept = ~np.isin(held, ids)
-        rows = forest.held_rows()[is_kept]
-        encoder, X = before.recount(rows)
-        if encoder.width == before.width and np.array_equal(X, rows):
-            forest.forget(ids, interrupts)
-        else:
-            self._forest = self._convert(before, encoder, held[is_kept], X, interrupts, exactly=True)
-        self._encoder = encoder
-
-    def _collect_weights(self) -> np.ndarray:
-        """Return the weight of each column; 1 for one that has no feature yet."""
-        weights = self._forest.trees.coordinates.weights
-        if self._encoder is None:
-            return weights.copy()
-        places = [column.list_features() for column in self._encoder.columns]
-        return np.array([weights[features[0][0]] if features else 1.0 for features in places])
-
-    def _sum_importances(self) -> np.ndarray:
-        """Return the importance of each column."""
-        shares = find_importances(self._forest)
-        if self._encoder is None:
-            return shares
-        column_of = self._encoder.describe_layout().column_of
-        used = column_of >= 0
-        return np.bincount(column_of[used], shares[used], self.n_features_in_)
-
 
 def _spread_scaling(scaling: Any, encoder: TableEncoder) -> tuple[np.ndarray, np.ndarray]:
     """Return a given range of columns as one of features; those of gaps and categories are 0 and 1."""
@@ -163,3 +164,9 @@ def _spread_scaling(scaling: Any, encoder: TableEncoder) -> tuple[np.ndarray, np
         if not column.is_text:
             low[column.place], high[column.place] = scaling[0][k], scaling[1][k]
     return low, high
+
+
+def _spread_weights(weights: np.ndarray, encoder: TableEncoder) -> np.ndarray:
+    """Return given weights of columns as those of their features."""
+    column_of = encoder.describe_layout().column_of
+    return np.where(column_of >= 0, weights[column_of], 1.0)

@@ -9,17 +9,18 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
+from .._magnitude import is_moderate
 from .._validation import read_rows
-from ..engine.memory import find_available
 from ..tables.encoder import TableEncoder
 from ..tables.reading import BOOLEAN, NUMBER, Table, is_frame, read_table
 from ..tables.suspects import warn_of_suspects
+from ..trees.memory import find_available
 
 # Sparse rows are read in blocks of so many bytes, as dense ones.
 BLOCK_BYTES = 2**26
 
 # Sparse rows that are learned must not take more than this share of the memory available, as dense ones.
-MOST_SHARE = 0.5
+MAX_SHARE = 0.5
 
 
 def read_input(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> np.ndarray | Table:
@@ -37,9 +38,9 @@ def read_input(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> np.
         return rows if encoder is None and by_type and not has_gaps else _name(estimator, read_table(rows))
     validate_data(estimator, X, reset=reset, skip_check_array=True)
     table = _name(estimator, read_table(X))
-    if table.n_rows < min_rows or not table.columns:
+    if table.n_rows < min_rows or not table.n_columns:
         raise ValueError(
-            f"Found array with {table.n_rows} sample(s) and {len(table.columns)} feature(s) while a minimum of {min_rows} "
+            f"Found array with {table.n_rows} sample(s) and {table.n_columns} feature(s) while a minimum of {min_rows} "
             "sample(s) and 1 feature(s) is required."
         )
     plain = _read_plain(table, estimator) if encoder is None else None
@@ -47,13 +48,13 @@ def read_input(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> np.
 
 
 def _read_plain(table: Table, estimator: Any) -> np.ndarray | None:
-    """Return a table as rows, if it holds nothing but numbers, without gaps."""
+    """Return a table as rows, if it holds nothing but numbers, without gaps and none too large."""
     if estimator.categorical_features is not None and not _is_from_dtype(estimator):
         return None
-    if not all(table.find_kind(k) in (NUMBER, BOOLEAN) for k in range(len(table.columns))):
+    if not all(table.find_kind(k) in (NUMBER, BOOLEAN) for k in range(table.n_columns)):
         return None
-    rows = np.stack([table.get_numbers(k) for k in range(len(table.columns))], axis=1)
-    return np.ascontiguousarray(rows) if np.isfinite(rows).all() else None
+    rows = np.stack([table.get_numbers(k) for k in range(table.n_columns)], axis=1)
+    return np.ascontiguousarray(rows) if is_moderate(rows) else None
 
 
 def _is_from_dtype(estimator: Any) -> bool:
@@ -91,7 +92,7 @@ def _name(estimator: Any, table: Table) -> Table:
 
 def begin_encoding(estimator: Any, table: Table) -> tuple[TableEncoder | None, np.ndarray]:
     """Return an encoder that has learned a table, and its rows; no encoder if they are numbers without gaps."""
-    categorical = find_categorical(estimator.categorical_features, estimator, len(table.columns))
+    categorical = find_categorical(estimator.categorical_features, estimator, table.n_columns)
     encoder = TableEncoder.begin(table, get_names(estimator), categorical, estimator.max_categories)
     if categorical is None:  # otherwise the user has named the columns of categories
         warn_of_suspects(table, [k for k, column in enumerate(encoder.columns) if column.is_text])
@@ -148,10 +149,10 @@ def densify(estimator: Any, X: Any) -> np.ndarray:
         raise ValueError(f"X must have two dimensions, got a sparse array of {X.ndim}")
     needed = 8 * X.shape[0] * X.shape[1]
     available = find_available()
-    if needed > MOST_SHARE * available:
+    if needed > MAX_SHARE * available:
         raise MemoryError(
             f"X is sparse, and its {X.shape[0]:,} x {X.shape[1]:,} entries would take {needed / 1e9:.1f} GB as the dense rows "
-            f"that a {type(estimator).__name__} holds, more than {MOST_SHARE:.0%} of the {available / 1e9:.1f} GB of memory "
+            f"that a {type(estimator).__name__} holds, more than {MAX_SHARE:.0%} of the {available / 1e9:.1f} GB of memory "
             "available: reduce the columns first, for instance with TruncatedSVD or SelectKBest, or learn fewer rows"
         )
     if X.dtype.kind == "c":

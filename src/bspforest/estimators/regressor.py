@@ -8,10 +8,8 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from .._sklearn_compat import fit_context
-from .._validation import check_quantiles, check_targets, check_weighted_targets
-from ..engine.locking import lock_of
-from ..values import mean as mean_values
-from ..values.joint import JointValues
+from .._validation import check_quantiles, check_targets, check_weights
+from ..forest.locking import lock_of
 from .base import BSPForest
 from .inputs import read_in_blocks
 
@@ -34,25 +32,21 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         How long trees grow. ``"minimax"`` is n^(1/(d+2)) for n rows held and d features; a callable is given n and must
         not decrease. A larger budget means smaller leaves. ``"auto"`` is infinite for joint values and minimax for means.
     budget_scale : float, default=1.0
-        Multiplies the budget. With ``values="mean"``, tune this first.
+        Multiplies the budget. With ``prediction="mean"``, tune this first.
     min_samples_split : "auto" or int, default="auto"
         A node with fewer rows is not cut. ``"auto"`` is 2 for joint values and 4 for means.
-    refinement : {"exact", "redraw"}, default="exact"
-        ``"redraw"`` follows the paper's Algorithm 4 to the letter: a leaf's next cut is drawn anew with each row that
-        arrives in it. It cuts far more often, its trees depend on the order of the rows, and it has no batch form: it needs
-        ``values="mean"``.
     scaling : "auto", "minmax", "quantile", None or (low, high), default="auto"
         How each feature is scaled to [0, 1]: by the range of the rows held (``"minmax"``), by ranks among them (``"quantile"``),
         or by a given range; None leaves features as they are. ``"auto"`` is ``"minmax"`` unless ranks have a lower held-out error;
-        with ``values="mean"`` it is ``"minmax"``. The scaling is revised when the number of rows learned since equals the number
+        with ``prediction="mean"`` it is ``"minmax"``. The scaling is revised when the number of rows learned since equals the number
         held then, if it has moved, and when `forget` removes a row that it depends on.
     window : int or None, default=None
         Hold only the latest ``window`` rows. Until it is revised, the range of ``scaling`` may be that of older rows.
-    values : {"joint", "mean"}, default="joint"
+    prediction : {"ridge", "mean"}, default="ridge"
         How trees are asked. ``"joint"``: all nodes around a row contribute, large and small, with weights that ridge
         regression finds for all trees together (see Notes). ``"mean"``: the mean label in the leaf, as in the paper. Joint
         values are more accurate; means need less time and memory.
-    metric : {"learned"} or None, default="learned"
+    feature_weights : {"learned"}, array-like or None, default="learned"
         Joint values only. ``"learned"`` weighs features by how much labels depend on them, if that lowers the held-out error;
         it is learned in `fit` and whenever the rows held have doubled. None gives all features the same weight.
     bandwidth : "auto" or float, default="auto"
@@ -132,7 +126,7 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
     >>> X, y = make_friedman1(2000, random_state=0)
     >>> forest = BSPForestRegressor(random_state=0).fit(X[:1000], y[:1000])
     >>> round(forest.score(X[1500:], y[1500:]), 2)
-    0.97
+    0.98
     >>> forest.partial_fit(X[1000:1500], y[1000:1500]).n_samples_
     1500
     >>> round(forest.score(X[1500:], y[1500:]), 2)
@@ -166,7 +160,7 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
     def _fit(self, X: Any, y: Any, sample_weight: Any, keys: Any, *, in_order: bool = False) -> Self:
         X = self._read_first(X, min_rows=0 if in_order else 1)
         y = check_targets(type(self).__name__, X, y)
-        return self._fit_new(X, y, check_weighted_targets(sample_weight, X, y), 0, keys, in_order=in_order)
+        return self._fit_new(X, y, check_weights(sample_weight, X), 0, keys, in_order=in_order)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, keys: Any = None) -> Self:
         """Learn more rows.
@@ -197,7 +191,7 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
             n_outputs = y.shape[1] if y.ndim == 2 else 1
             if n_outputs != self.n_outputs_:
                 raise ValueError(f"y has {n_outputs} columns, but this forest has learned {self.n_outputs_}")
-            return self._learn(reading, y, check_weighted_targets(sample_weight, X, y), keys)
+            return self._learn(reading, y, check_weights(sample_weight, X), keys)
 
     @property
     def n_outputs_(self) -> int:
@@ -206,13 +200,13 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = self.values == "joint"
+        tags.target_tags.multi_output = self.prediction == "ridge"
         return tags
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the label of each row.
 
-        With ``values="mean"``, this is the mean over trees of the mean label in the leaf. Leaves without weight are left out.
+        With ``prediction="mean"``, this is the mean over trees of the mean label in the leaf. Leaves without weight are left out.
         Where all are, the answer is that of all rows held together (0 with a standard deviation of NaN if those have no weight
         either).
 
@@ -221,7 +215,7 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         X : array-like of shape (n_samples, n_features)
         return_std : bool, default=False
             Also return the standard deviation of the label. With joint values, it is learned from the errors of predictions
-            made without the row: when it arrived, or held out. With ``values="mean"``, it is, by the law of total variance, the
+            made without the row: when it arrived, or held out. With ``prediction="mean"``, it is, by the law of total variance, the
             mean variance in a leaf plus the variance of the leaf means over trees.
 
         Returns
@@ -237,23 +231,20 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         The trees are walked once for all of them.
         """
         compute = lambda some: self._compute_labels(some, return_std, q)  # noqa: E731
-        return self._read_refreshed(lambda: read_in_blocks(compute, X))
+        return self._read(lambda: read_in_blocks(compute, X))
 
     def _compute_labels(self, X: Any, return_std: bool, q: np.ndarray | None) -> tuple[np.ndarray, Any, Any]:
         """Return what `_predict_labels` does, while nothing changes."""
         X = self._check_before_predict(X)
         if q is not None and self.n_outputs_ > 1:
             raise ValueError(f"predict_quantiles needs a forest with one output, but this one has {self.n_outputs_}")
-        values = self._forest.values
-        if isinstance(values, JointValues):
-            return values.predict_labels(self._forest, X, return_std=return_std, q=q)
-        return mean_values.predict_labels(self._forest, X, return_std=return_std, q=q)
+        return self._forest.prediction.predict_labels(self._forest, X, return_std=return_std, q=q)
 
     def predict_quantiles(self, X: Any, quantiles: Any = (0.05, 0.5, 0.95)) -> np.ndarray:
         """Return quantiles of the label. There must be one output.
 
         With joint values, a quantile is the prediction plus its standard deviation times the quantile of errors, each relative to
-        its standard deviation, of predictions made without the row. With ``values="mean"``, each tree spreads a weight of 1 over
+        its standard deviation, of predictions made without the row. With ``prediction="mean"``, each tree spreads a weight of 1 over
         the labels in its leaf; a quantile is the smallest label at which the sum of the weights reaches its share.
 
         Parameters

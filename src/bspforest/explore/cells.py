@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..engine.tree_view import TreeView
+from ..forest.tree_view import TreeView
 
 Polygon = list[tuple[float, float]]
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from .._magnitude import MAX_MAGNITUDE
 from .learner import MODELS
 from .pictures import PREDICTION, UNCERTAINTY, View
 from .session import Refused, Session
 
 # Rows of the stream that arrive with one request, at most.
-MOST_AT_ONCE = 200
+MAX_AT_ONCE = 200
 
-# Numbers beyond these are mistakes.
-LARGEST = 1e100
-MOST_COUNT = 10**9
-MOST_DIGITS = 1000
+# Counts beyond these are mistakes.
+MAX_COUNT = 10**9
+MAX_DIGITS = 1000
 
 
 def parse_body(body: bytes) -> dict[str, Any]:
@@ -38,7 +38,7 @@ class _Digits(str):
 
 
 def _parse_int(text: str) -> int | _Digits:
-    return int(text) if len(text) <= MOST_DIGITS else _Digits(text)
+    return int(text) if len(text) <= MAX_DIGITS else _Digits(text)
 
 
 def _shorten(value: Any) -> str:
@@ -49,11 +49,11 @@ def _shorten(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def get_number(content: dict[str, Any], name: str, low: float = -LARGEST, high: float = LARGEST) -> float:
+def get_number(content: dict[str, Any], name: str, low: float = -MAX_MAGNITUDE, high: float = MAX_MAGNITUDE) -> float:
     """Return a finite number between two bounds."""
     value = content.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
-        bounds = "" if high == LARGEST else f" from {low:g} to {high:g}"
+        bounds = "" if high == MAX_MAGNITUDE else f" from {low:g} to {high:g}"
         raise Refused(f"{name} must be a finite number{bounds}, got {_shorten(value)}")
     return float(value)
 
@@ -84,7 +84,7 @@ def get_flag(content: dict[str, Any], name: str) -> bool:
 
 def get_window(content: dict[str, Any]) -> int | None:
     """Return the window of a session: null for all rows."""
-    return None if content.get("window") is None else get_count(content, "window", 1, MOST_COUNT)
+    return None if content.get("window") is None else get_count(content, "window", 1, MAX_COUNT)
 
 
 def get_view(content: dict[str, Any], session: Session) -> View:
@@ -113,9 +113,9 @@ def get_view(content: dict[str, Any], session: Session) -> View:
 
 def get_start(content: dict[str, Any]) -> int:
     """Return the number of the start whose rows a page shows."""
-    return get_count(content, "start", 0, MOST_COUNT)
+    return get_count(content, "start", 0, MAX_COUNT)
 
 
 def get_revision(content: dict[str, Any]) -> int | None:
     """Return the revision that a page knows, if any."""
-    return None if content.get("revision") is None else get_count(content, "revision", 0, MOST_COUNT)
+    return None if content.get("revision") is None else get_count(content, "revision", 0, MAX_COUNT)

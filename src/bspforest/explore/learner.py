@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..estimators import BSPForestClassifier, BSPForestRegressor
-from ..values.budgets import Answers, answer_at, list_cut_times
+from ..forest.budgets import Answers, answer_at, list_cut_times
 
 # Rows of the running error.
 ERROR_ROWS = 100
@@ -26,17 +26,17 @@ class Row(NamedTuple):
 
 
 class Model(NamedTuple):
-    """What a panel shows: a kind of cuts, and a kind of values."""
+    """What a panel shows: a kind of cuts, and a prediction rule."""
 
     title: str
     cuts: str
-    values: str
+    prediction: str
 
 
 MODELS = {
-    "bsp-joint": Model("BSP forest, joint values", "pairs", "joint"),
+    "bsp-ridge": Model("BSP forest, ridge", "pairs", "ridge"),
     "bsp-mean": Model("BSP forest, means", "pairs", "mean"),
-    "mondrian-joint": Model("Mondrian forest, joint values", "axes", "joint"),
+    "mondrian-ridge": Model("Mondrian forest, ridge", "axes", "ridge"),
     "mondrian-mean": Model("Mondrian forest, means", "axes", "mean"),
 }
 
@@ -87,8 +87,10 @@ class Learner:
         self, model: Model, classes: int, errors: HonestErrors, *, n_trees: int, seed: int, window: int | None
     ) -> None:
         # Scaled by ranges, cuts are straight in the units of the features; by ranks, they would be bent.
-        parameters: dict[str, Any] = {"cuts": model.cuts, "values": model.values, "scaling": "minmax"}
+        parameters: dict[str, Any] = {"cuts": model.cuts, "prediction": model.prediction, "scaling": "minmax"}
         parameters |= {"random_state": seed, "window": window, "n_jobs": -1}
+        if model.prediction == "ridge":
+            parameters["min_samples_split"] = 2  # with few rows on a page, every cut is to be seen
         self.model = model
         self.errors = errors
         self.classes = np.arange(classes)
@@ -125,7 +127,7 @@ class Learner:
         """Return what the forest, or one of its trees, says of places at a budget; at an infinite one, what it predicts."""
         forest = self.forest
         if tree is not None or math.isfinite(time):
-            return forest._read_refreshed(lambda: answer_at(forest._forest, X, time, tree, with_stds=with_stds))
+            return forest._read(lambda: answer_at(forest._forest, X, time, tree, with_stds=with_stds))
         if len(self.classes):
             return Answers(forest.predict_proba(X), np.empty(0))
         if with_stds:
@@ -139,7 +141,7 @@ class Learner:
             return []
         if self._times is None:
             forest = self.forest
-            self._times = forest._read_refreshed(lambda: list_cut_times(forest._forest))
+            self._times = forest._read(lambda: list_cut_times(forest._forest))
         return self._times
 
     def count_leaves(self, time: float, tree: int | None = None) -> float:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 
-MOST_SHOWN = 40  # characters
-MOST_WHOLE = 1000  # characters of a name in full, shown on hovering
+MAX_SHOWN = 40  # characters
+MAX_WHOLE = 1000  # characters of a name in full, shown on hovering
 
 # Marks around text that has its own direction: it cannot turn around what stands beside it.
 ISOLATE, END = "\u2068", "\u2069"
@@ -15,7 +15,7 @@ _HIDDEN = {"Cc", "Cf", "Zl", "Zp", "Cs"}
 _JOINERS = "\u200c\u200d"
 
 
-def show_name(name: str, most: int = MOST_SHOWN) -> str:
+def show_name(name: str, most: int = MAX_SHOWN) -> str:
     """Return a name of at most about ``most`` characters, with hidden characters escaped.
 
     Names are cut in the middle: those of many classes or columns begin alike.

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..values.budgets import Answers
+from ..forest.budgets import Answers
 from .cells import Cells, find_alive, find_cells
 from .learner import Learner
 

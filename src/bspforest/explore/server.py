@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 from .. import __version__
 from .assets import make_page
 from .checks import (
-    MOST_AT_ONCE,
-    MOST_COUNT,
+    MAX_AT_ONCE,
+    MAX_COUNT,
     get_choice,
     get_count,
     get_number,
@@ -29,7 +29,7 @@ from .pictures import View
 from .session import Refused, Session, Stale, describe_choices
 
 HOST = "127.0.0.1"
-MOST_BYTES = 16_384  # in the body of a request
+MAX_BYTES = 16_384  # in the body of a request
 LINGER = 2.0  # seconds in which the rest of a refused request may arrive
 JSON = "application/json"
 
@@ -51,7 +51,7 @@ class RequestError(Exception):
 
 
 def _learn(session: Session, content: dict[str, Any], view: View) -> str:
-    return session.learn(get_count(content, "rows", 1, MOST_AT_ONCE), view.models)
+    return session.learn(get_count(content, "rows", 1, MAX_AT_ONCE), view.models)
 
 
 def _add(session: Session, content: dict[str, Any], view: View) -> str:
@@ -60,7 +60,7 @@ def _add(session: Session, content: dict[str, Any], view: View) -> str:
 
 
 def _forget(session: Session, content: dict[str, Any], view: View) -> str:
-    return session.forget(get_count(content, "id", 0, MOST_COUNT), view.models)
+    return session.forget(get_count(content, "id", 0, MAX_COUNT), view.models)
 
 
 def _undo(session: Session, content: dict[str, Any], view: View) -> str:
@@ -188,12 +188,12 @@ class _Handler(BaseHTTPRequestHandler):
     def _linger(self) -> None:
         """Read what is left of a refused request: closed with bytes unread, a connection is reset and loses the answer."""
         end = time.monotonic() + LINGER
-        left = 64 * MOST_BYTES
+        left = 64 * MAX_BYTES
         try:
             self.connection.shutdown(socket.SHUT_WR)
             while left > 0 and (seconds := end - time.monotonic()) > 0:
                 self.connection.settimeout(seconds)
-                part = self.connection.recv(MOST_BYTES)
+                part = self.connection.recv(MAX_BYTES)
                 if not part:
                     return
                 left -= len(part)
@@ -201,12 +201,12 @@ class _Handler(BaseHTTPRequestHandler):
             pass  # it has gone, or took too long
 
     def _check_length(self) -> int:
-        """Return the length of the body, at most `MOST_BYTES`."""
+        """Return the length of the body, at most `MAX_BYTES`."""
         length = self.headers.get("Content-Length", "")
         if self.headers.get("Transfer-Encoding") or not (length.isascii() and length.isdigit() and len(length) < 20):
             raise RequestError(411, "a body needs its length in bytes, as Content-Length")
-        if int(length) > MOST_BYTES:
-            raise RequestError(413, f"the body has {int(length):,} bytes, expected at most {MOST_BYTES:,}")
+        if int(length) > MAX_BYTES:
+            raise RequestError(413, f"the body has {int(length):,} bytes, expected at most {MAX_BYTES:,}")
         return int(length)
 
     def _read_body(self, length: int) -> bytes:

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from .learner import ERROR_ROWS, MODELS, HonestErrors, Learner, Row
-from .names import MOST_WHOLE, show_name
+from .names import MAX_WHOLE, show_name
 from .pictures import GRID, View, draw_panel, find_time, read_place
-from .streams import MOST_ROWS, STREAMS, PlaneStream, make_stream
+from .streams import MAX_ROWS, STREAMS, PlaneStream, make_stream
 
 # Points of a learning curve that are sent, at most.
-MOST_CURVE_POINTS = 400
+MAX_CURVE_POINTS = 400
 
 # Windows offered on the page; None holds all rows.
 WINDOWS = (None, 500, 200, 50)
@@ -169,9 +169,9 @@ class Session:
             raise Refused(f"label must be a whole number from 0 to {n - 1}, got {row.label!r}")
 
     def _check_room(self, n: int) -> None:
-        """Refuse n more rows if more than `MOST_ROWS` would be held. A window, which is no larger, makes room."""
-        if n and self.window is None and len(self.rows) + n > MOST_ROWS:
-            raise Refused(f"the page holds at most {MOST_ROWS:,} rows: forget some, choose a window, or start again")
+        """Refuse n more rows if more than `MAX_ROWS` would be held. A window, which is no larger, makes room."""
+        if n and self.window is None and len(self.rows) + n > MAX_ROWS:
+            raise Refused(f"the page holds at most {MAX_ROWS:,} rows: forget some, choose a window, or start again")
 
     def _arrive(self, row: Row) -> int:
         number = self.n_arrived
@@ -254,9 +254,9 @@ class Session:
             "features": [show_name(name) for name in stream.features],
             "target": show_name(stream.target),
             "whole": {
-                "classes": [show_name(name, MOST_WHOLE) for name in stream.classes],
-                "features": [show_name(name, MOST_WHOLE) for name in stream.features],
-                "target": show_name(stream.target, MOST_WHOLE),
+                "classes": [show_name(name, MAX_WHOLE) for name in stream.classes],
+                "features": [show_name(name, MAX_WHOLE) for name in stream.features],
+                "target": show_name(stream.target, MAX_WHOLE),
             },
             "limits": stream.limits.tolist(),
             "scale": list(stream.scale),
@@ -287,15 +287,15 @@ class Session:
 
 
 def _check_window(window: int | None) -> int | None:
-    """Return a window of at most `MOST_ROWS` rows."""
-    if window is not None and window > MOST_ROWS:
-        raise Refused(f"the page holds at most {MOST_ROWS:,} rows: window must not be larger, got {window:,}")
+    """Return a window of at most `MAX_ROWS` rows."""
+    if window is not None and window > MAX_ROWS:
+        raise Refused(f"the page holds at most {MAX_ROWS:,} rows: window must not be larger, got {window:,}")
     return window
 
 
 def _thin(curve: list[tuple[int, float]]) -> list[tuple[int, float]]:
-    """Return at most about `MOST_CURVE_POINTS` points of a curve, with the last one."""
-    step = 1 + len(curve) // MOST_CURVE_POINTS
+    """Return at most about `MAX_CURVE_POINTS` points of a curve, with the last one."""
+    step = 1 + len(curve) // MAX_CURVE_POINTS
     return curve[::-step][::-1]
 
 

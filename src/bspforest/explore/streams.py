@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 # Rows of a stream, and rows that a session holds, at most: beyond this, a page is updated too slowly.
-MOST_ROWS = 5_000
+MAX_ROWS = 5_000
 
 # Classes that can be told apart by colour and shape.
-MOST_CLASSES = 8
+MAX_CLASSES = 8
 
 MARGIN = 0.04  # around the rows of a stream, as a share of their range
 SPREAD_QUANTILES = (0.01, 0.99)  # the ends of the colour scale of labels, which outliers do not stretch
@@ -136,5 +136,5 @@ def make_stream(name: str, seed: int = 0) -> PlaneStream:
     if name not in STREAMS:
         raise ValueError(f"unknown stream {name!r}; expected one of {', '.join(STREAMS)}")
     title, classes, draw = STREAMS[name]
-    X, y = draw(np.random.default_rng(seed), MOST_ROWS)
+    X, y = draw(np.random.default_rng(seed), MAX_ROWS)
     return PlaneStream(name, title, X, y.astype(float), classes)

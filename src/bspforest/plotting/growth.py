@@ -134,7 +134,7 @@ class GrowthDisplay:
     >>> from bspforest import BSPForestRegressor
     >>> from bspforest.plotting import GrowthDisplay
     >>> X = np.random.default_rng(0).random((20, 2))
-    >>> display = GrowthDisplay.from_stream(BSPForestRegressor(budget_scale=2, random_state=0, values="mean"), X, X[:, 0])
+    >>> display = GrowthDisplay.from_stream(BSPForestRegressor(budget_scale=2, random_state=0, prediction="mean"), X, X[:, 0])
     >>> [frame.n_rows for frame in display.frames][-3:]
     [18, 19, 20]
     >>> display.plot_steps([5, 10, 15, 20]).axes_.shape  # planes at the top, trees below
@@ -177,7 +177,7 @@ class GrowthDisplay:
             raise ValueError(f"y must have one label for each of {n} rows, got shape {labels.shape}")
         wanted = _choose_steps(n, steps)
         names = get_feature_names(grown)
-        grown.set_params(metric=None)
+        grown.set_params(feature_weights=None)
         if isinstance(forest.scaling, str):
             low, high = rows.min(axis=0), rows.max(axis=0)
             grown.set_params(scaling=(low, np.where(high > low, high, low + 1.0)))

@@ -60,7 +60,7 @@ class PartitionDisplay:
     >>> from bspforest.plotting import PartitionDisplay
     >>> from sklearn.datasets import make_moons
     >>> X, y = make_moons(60, noise=0.1, random_state=0)
-    >>> forest = BSPForestClassifier(10, budget_scale=2, random_state=0, values="mean").fit(X, y)
+    >>> forest = BSPForestClassifier(10, budget_scale=2, random_state=0, prediction="mean").fit(X, y)
     >>> display = PartitionDisplay.from_estimator(forest, tree=3)
     >>> len(display.section.leaf_nodes) == forest.trees_[3].n_leaves
     True

@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from ..engine.tree_view import TreeView
 from ..estimators.base import BSPForest
+from ..forest.tree_view import TreeView
 from .numerals import NUMBER, find_kinds, format_value
 from .polygons import clip_line, clip_polygon, find_hull, make_rectangle
 from .style import TITLE_WIDTH

@@ -7,24 +7,37 @@ import random
 import sys
 import types
 from collections.abc import Callable, Hashable, Mapping
-from numbers import Real
-from typing import TYPE_CHECKING, Any
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._sklearn_compat import validate_parameter_constraints
+from .._sklearn_compat import Interval, validate_parameter_constraints
 from .._validation import FOREST_CONSTRAINTS, JOINT_CONSTRAINTS, find_ids_of_keys
-from ..engine.config import ForestConfig
-from ..engine.forest import OnlineForest
-from ..engine.interrupts import Interrupts
-from ..engine.keys import KeyTable
-from ..engine.locking import ReadWriteLock, change_alone, lock_of
-from ..engine.progress import SILENT
+from ..estimators.encoding import HoldsEncodedRows, Reading
+from ..forest.config import ForestConfig
+from ..forest.forest import OnlineForest
+from ..forest.keys import KeyTable
+from ..forest.locking import ReadWriteLock, lock_of
+from ..forest.ridge import make_prediction
+from ..progress import SILENT
+from ..tables.columns import Column
+from ..tables.encoder import TableEncoder
+from ..tables.reading import NUMBER, TEXT, Table
 from ..tables.reserve import count_reserved
-from ..values.importances import find_importances
-from ..values.joint import make_values
-from .rows import Columns, check_frame, check_weight, pad_columns, read_frame, read_row, widen
+from .rows import (
+    Columns,
+    check_frame,
+    check_weight,
+    find_kind,
+    pad_columns,
+    read_frame,
+    read_row,
+    tabulate_frame,
+    tabulate_row,
+    widen,
+)
 
 try:
     from river import base
@@ -33,6 +46,11 @@ except ImportError as error:
 
 if TYPE_CHECKING:
     import pandas as pd
+
+T = TypeVar("T")
+
+
+MAX_CATEGORIES = [Interval(Integral, 1, None, closed="left")]
 
 
 def join_keys(before: OnlineForest, keys: np.ndarray | None) -> np.ndarray | None:
@@ -43,7 +61,7 @@ def join_keys(before: OnlineForest, keys: np.ndarray | None) -> np.ndarray | Non
     return held if keys is None else np.concatenate([held, keys])
 
 
-class RiverForest(base.Estimator):
+class RiverForest(HoldsEncodedRows, base.Estimator):
     """What the classifier and the regressor share."""
 
     def __init__(
@@ -53,13 +71,13 @@ class RiverForest(base.Estimator):
         budget: str | float | Callable[[int], float],
         budget_scale: float,
         min_samples_split: int | str,
-        refinement: str,
         scaling: str | tuple[float, float] | None,
         window: int | None,
-        values: str,
-        metric: str | None,
+        prediction: str,
+        feature_weights: Any,
         bandwidth: float | str,
         ridge: float | str,
+        max_categories: int,
         seed: int | None,
     ) -> None:
         self.n_estimators = n_estimators
@@ -67,15 +85,15 @@ class RiverForest(base.Estimator):
         self.budget = budget
         self.budget_scale = budget_scale
         self.min_samples_split = min_samples_split
-        self.refinement = refinement
         self.scaling = scaling
         self.window = window
-        self.values = values
-        self.metric = metric
+        self.prediction = prediction
+        self.feature_weights = feature_weights
         self.bandwidth = bandwidth
         self.ridge = ridge
+        self.max_categories = max_categories
         self.seed = seed
-        constraints = {**FOREST_CONSTRAINTS, **JOINT_CONSTRAINTS}
+        constraints = {**FOREST_CONSTRAINTS, **JOINT_CONSTRAINTS, "max_categories": MAX_CATEGORIES}
         validate_parameter_constraints(
             constraints, {name: getattr(self, name) for name in constraints}, type(self).__name__
         )
@@ -91,12 +109,11 @@ class RiverForest(base.Estimator):
         # Rows without any feature are all in one place.
         return ForestConfig.from_parameters(max(n_features, 1), n_classes, **parameters)
 
-    def _make_forest(self, n_features: int, n_classes: int) -> OnlineForest:
-        config = self._make_config(n_features, n_classes)
+    def _make_forest(self, config: ForestConfig) -> OnlineForest:
         state = check_random_state(self._rng.getrandbits(32))
         seed = state.randint(0, 2**32, size=4, dtype=np.uint32)
-        values = make_values(self.values, self.bandwidth, self.ridge, int(seed[0]))
-        return OnlineForest(config, np.random.SeedSequence(seed.tolist()), values)
+        prediction = make_prediction(self.prediction, self.bandwidth, self.ridge, int(seed[0]))
+        return OnlineForest(config, np.random.SeedSequence(seed.tolist()), prediction)
 
     # ------------------------------------------------------------------------------------------------------------------
     # Learning
@@ -118,26 +135,81 @@ class RiverForest(base.Estimator):
             if before is not None:
                 X, y, w = self._with_held_rows(before, X, y, w)
                 keys = join_keys(before, keys)
-            forest = self._make_forest(len(columns) + self._spare_columns(len(columns)), len(known))
+            forest = self._make_forest(self._make_config(len(columns) + self._spare_columns(len(columns)), len(known)))
         else:
             forest = before
         rows = pad_columns(X, forest.config.n_features)
 
-        def learn(interrupts: Interrupts) -> None:
-            if len(known) > forest.trees.n_classes:
-                forest.add_classes(len(known) - forest.trees.n_classes)
+        with lock_of(self).readers_out():
+            if len(known) > forest.config.n_classes:
+                forest.add_classes(len(known) - forest.config.n_classes)
+            if not rebuild:
+                self._columns, self._labels = columns, known
+            forest.learn(rows, y, w, SILENT, keys=keys)
+            if rebuild:  # until now, the forest before is in use
+                n_seen, n_rebuilds = forest.n_seen, self._n_rebuilds + 1
+                self._forest, self._columns, self._labels = forest, columns, known
+                self._seen_at_rebuild, self._n_rebuilds = n_seen, n_rebuilds
+
+    def _learn_table(
+        self, columns: Columns, table: Table, y: np.ndarray, w: np.ndarray, known: dict, keys: np.ndarray | None
+    ) -> None:
+        """Learn rows with text or missing values among them, now or before: see `_learn`."""
+        X, before, encoder = self._read_table(columns, table)
+        with lock_of(self).readers_out():
+            if self._forest is None:
+                forest = self._make_forest(self._make_config_for(encoder, len(known), 1))
+                forest.trees.groups = encoder.describe_layout().groups
+            else:
+                forest = self._adapt_forest(Reading(X, before, encoder))
+            if len(known) > forest.config.n_classes:
+                forest.add_classes(len(known) - forest.config.n_classes)
                 self._labels = known
             n_seen = forest.n_seen
+            if self._forest is not None and forest is not self._forest:
+                # From now on there are features for these rows, whether they are learned or not.
+                self._forest, self._encoder, self._columns = forest, encoder, columns
             try:
-                forest.learn(rows, y, w, SILENT, interrupts)
+                forest.learn(X, y, w, SILENT, keys=keys)
             finally:
-                forest.add_keys(n_seen, keys)
-            self._forest, self._columns, self._labels = forest, columns, known
-            if rebuild:
-                self._seen_at_rebuild = forest.n_seen
-                self._n_rebuilds += 1
+                if forest.n_seen > n_seen:
+                    self._forest, self._encoder, self._columns, self._labels = forest, encoder, columns, known
 
-        change_alone(self, learn)
+    def _read_table(self, columns: Columns, table: Table) -> tuple[np.ndarray, TableEncoder, TableEncoder]:
+        """Return rows as the forest will hold them, and the encoder before and after it has learned them."""
+        before = self._get_encoder()
+        n_seen, n_held = (0, 0) if self._forest is None else (self._forest.n_seen, self._forest.n_held)
+        kinds = self._find_kinds()
+        names = list(columns)
+        for k, key in enumerate(self._columns):
+            # Of a feature that was never anything but missing, the first value tells the kind.
+            if kinds[key] is None and find_kind(table, k) == TEXT:
+                before = before.make_text(k)
+        new = [Column(str(names[k]), find_kind(table, k) or NUMBER) for k in range(len(self._columns), len(columns))]
+        if new:
+            before = before.widen(new, n_held)
+        encoder, rows = before.learn(table, n_seen, n_held)
+        return rows, before, encoder
+
+    def _get_encoder(self) -> TableEncoder:
+        """Return the encoder; while all features were numbers, one that has learned the rows held."""
+        if self._encoder is not None:
+            return self._encoder
+        plain = TableEncoder.of_numbers([str(key) for key in self._columns], self.max_categories)
+        if self._forest is None:
+            return plain
+        encoder = plain.recount(self._forest.held_rows()[:, : plain.width])[0]
+        encoder.width = self._forest.config.n_features  # the others are reserved
+        encoder.n_layouts, encoder.seen_at_layout = self._n_rebuilds, self._seen_at_rebuild
+        return encoder
+
+    def _find_kinds(self) -> dict[Hashable, str | None]:
+        """Return whether each feature holds text or numbers; None if all its values were missing so far."""
+        if self._encoder is None:
+            return dict.fromkeys(self._columns, NUMBER)
+        counts = iter(self._encoder.sums.counts.tolist())
+        kinds = [TEXT if column.is_text else (NUMBER if next(counts) else None) for column in self._encoder.columns]
+        return dict(zip(self._columns, kinds, strict=True))
 
     def _spare_columns(self, n: int) -> int:
         """Return how many columns to reserve beside n."""
@@ -154,8 +226,8 @@ class RiverForest(base.Estimator):
     def _with_held_rows(self, forest: OnlineForest, X: np.ndarray, y: np.ndarray, w: np.ndarray) -> tuple:
         """Return the rows held, and then these, with labels and weights."""
         held = pad_columns(forest.held_rows()[:, : max(len(self._columns), 1)], X.shape[1])
-        labels = forest.held_labels()
-        return np.concatenate([held, X]), np.concatenate([labels[:, 0], y]), np.concatenate([labels[:, 1], w])
+        own, weights = forest.held_labels()
+        return np.concatenate([held, X]), np.concatenate([own[:, 0], y]), np.concatenate([weights, w])
 
     def _encode(self, y: Any, known: dict) -> tuple[float, dict]:
         """Return a label as the forest holds it, and all labels known then."""
@@ -167,7 +239,7 @@ class RiverForest(base.Estimator):
         Parameters
         ----------
         x
-            A dictionary of numbers.
+            A dictionary of numbers and text; None and NaN are missing values.
         y
             Its label.
         w
@@ -179,30 +251,23 @@ class RiverForest(base.Estimator):
         keys = None if key is None else KeyTable().encode([key])
         with lock_of(self).changing:
             columns = self._columns_of(x)
-            row = read_row(x, columns)
+            row = read_row(x, columns) if self._encoder is None else None
             weight = check_weight(w)
             code, known = self._encode(y, self._labels)
             forest = self._forest
-            if (
+            if row is None:
+                table = tabulate_row(x, columns, self._find_kinds())
+                self._learn_table(columns, table, np.array([code]), np.array([weight]), known, keys)
+            elif (
                 columns is self._columns
                 and known is self._labels
                 and forest is not None
                 and len(columns) == forest.config.n_features
             ):
-                change_alone(self, lambda interrupts: self._learn_row(forest, row, code, weight, keys, interrupts))
+                with lock_of(self).readers_out():
+                    forest.learn(row, np.array([code]), np.array([weight]), keys=keys)
             else:
                 self._learn(columns, row, np.array([code]), np.array([weight]), known, keys)
-
-    @staticmethod
-    def _learn_row(
-        forest: OnlineForest, row: np.ndarray, code: float, w: float, keys: np.ndarray | None, interrupts: Interrupts
-    ) -> None:
-        n_seen = forest.n_seen
-        try:
-            forest.learn_row(row, code, w, interrupts)
-        finally:
-            if keys is not None:
-                forest.add_keys(n_seen, keys)
 
     def forget_one(self, key: Any) -> None:
         """Forget all rows that were learned with a key, exactly: what is left is distributed as if they had never been seen.
@@ -220,12 +285,8 @@ class RiverForest(base.Estimator):
             if forest is None:
                 raise ValueError(f"no row that is held has the key {key!r}: nothing has been learned")
             ids = find_ids_of_keys([key], forest)
-
-            def forget(interrupts: Interrupts) -> None:
-                forest.forget(ids, interrupts)
-                forest.values.refresh(forest, interrupts)
-
-            change_alone(self, forget)
+            with lock_of(self).readers_out():
+                self._forget_rows(ids)
 
     def learn_many(self, X: pd.DataFrame, y: Any, w: Any = 1.0, keys: Any = None) -> None:
         """Learn rows at once. The forest has the same law as after learning them one by one, with other random numbers.
@@ -233,7 +294,7 @@ class RiverForest(base.Estimator):
         Parameters
         ----------
         X
-            A DataFrame of numbers, one column per feature.
+            A DataFrame of numbers and text, one column per feature.
         y
             A Series of labels.
         w
@@ -258,54 +319,83 @@ class RiverForest(base.Estimator):
         encoded = None if names is None else KeyTable().encode(names)
         with lock_of(self).changing:
             columns = self._columns_of(dict.fromkeys(X.columns))
-            rows = read_frame(X, columns)
+            rows = read_frame(X, columns) if self._encoder is None else None
             codes, known = np.empty(len(X)), self._labels
             for k, label in enumerate(labels):
                 codes[k], known = self._encode(label, known)
-            self._learn(columns, rows, codes, weight, known, encoded)
+            if rows is None:
+                table = tabulate_frame(X, columns, self._find_kinds())
+                self._learn_table(columns, table, codes, weight, known, encoded)
+            else:
+                self._learn(columns, rows, codes, weight, known, encoded)
 
     # ------------------------------------------------------------------------------------------------------------------
     # Predicting
 
+    def _live_forest(self) -> OnlineForest | None:
+        """Return the forest, if it holds any row: without one, predictions are those of a new model."""
+        forest = self._forest
+        return forest if forest is not None and forest.rows.n_held else None
+
     def _read_row(self, forest: OnlineForest, x: Mapping) -> np.ndarray:
-        """Return ``x`` as a row that the forest can be asked for."""
-        return pad_columns(read_row(x, self._columns), forest.config.n_features)
+        """Return ``x`` as a row that the forest can predict."""
+        row = read_row(x, self._columns) if self._encoder is None else None
+        if row is None:
+            return self._encode_table(tabulate_row(x, self._columns, self._find_kinds()))
+        return pad_columns(row, forest.config.n_features)
 
     def _read_frame(self, forest: OnlineForest, X: pd.DataFrame) -> np.ndarray:
-        """Return the rows of a DataFrame such that the forest can be asked for them."""
-        return pad_columns(read_frame(X, self._columns), forest.config.n_features)
+        """Return the rows of a DataFrame such that the forest can predict them."""
+        rows = read_frame(X, self._columns) if self._encoder is None else None
+        if rows is None:
+            return self._encode_table(tabulate_frame(X, self._columns, self._find_kinds()))
+        return pad_columns(rows, forest.config.n_features)
+
+    def _encode_table(self, table: Table) -> np.ndarray:
+        return self._get_encoder().transform(table)
 
     # ------------------------------------------------------------------------------------------------------------------
     # river's conventions
 
+    def _read(self, read: Callable[[], T]) -> T:
+        """Return what ``read`` returns: the door through which everything is read.
+
+        Trees and predictions then agree with the rows stored, and nothing changes meanwhile.
+        """
+
+        def read_if_whole() -> tuple[T] | None:
+            forest = self._forest
+            return None if forest is not None and (forest.torn or forest.stale) else (read(),)
+
+        lock = lock_of(self)
+        while (found := lock.read(read_if_whole)) is None:
+            with lock.changing, lock.readers_out():
+                if self._forest is not None:
+                    self._forest.make_whole()
+        return found[0]
+
     def __getstate__(self) -> dict:
         """Return a consistent state to be copied or pickled, without the lock."""
-        while True:
-            self._finish_work()
-            with lock_of(self).reading:
-                if self._forest is not None and self._forest.values.is_busy:
-                    continue  # another thread has learned rows meanwhile
-                state = self.__dict__.copy()
-                if self._forest is not None:
-                    state["_forest"] = self._forest.snapshot()
-                del state["_lock"]
-                return state
+        return self._read(self._copy_state)
 
-    def _finish_work(self) -> None:
-        """Finish a revision that is going on, before the forest is copied."""
-        forest = self._forest
-        if forest is not None and forest.values.is_busy:
-            with lock_of(self).changing:
-                change_alone(self, lambda interrupts: forest.values.finish_work())
+    def _copy_state(self) -> dict:
+        state = self.__dict__.copy()
+        if self._forest is not None:
+            state["_forest"] = self._forest.snapshot()
+        state.pop("_lock", None)
+        return state
 
     @property
     def feature_importances_(self) -> dict:
         """The share of each feature in what labels vary by; empty before any learning."""
-        with lock_of(self).reading:
-            if self._forest is None or not self._columns:
+
+        def find() -> dict:
+            if self._live_forest() is None or not self._columns:
                 return {}
-            shares = find_importances(self._forest)[: len(self._columns)].tolist()
+            shares = self._sum_importances()[: len(self._columns)].tolist()
             return dict(zip(self._columns, shares, strict=True))
+
+        return self._read(find)
 
     @property
     def _raw_memory_usage(self) -> int:

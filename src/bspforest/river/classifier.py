@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..engine.forest import OnlineForest
-from ..engine.locking import lock_of
-from ..values import mean
-from ..values.joint import JointValues
+from ..forest.forest import OnlineForest
 from .base import RiverForest, base
 from .rows import check_frame, make_frame, make_series
 
@@ -25,10 +22,14 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
     data, until the budget τ is spent. At any moment the trees are distributed as if they had been grown on all the rows they
     hold at once. New labels may appear at any time.
 
-    A feature is a number. Keys may come in any order. As in river's sparse dicts, **a missing key counts as 0**. A new key may
-    appear at any time, and counts as 0 in the rows before: the trees are then built afresh from the rows held, which costs
-    less than a tenth of learning them again. If keys keep coming, columns are reserved for further ones, and count as features
-    that are always 0 until keys stop coming. For text with its thousands of words, hash features first.
+    Features are numbers, booleans or text, and `None` and NaN are missing values. They are encoded as scikit-learn's estimators of
+    this package do: text as one feature of 0 and 1 per category, a missing number by the mean so far and a mark. New categories
+    and missing values may come at any time. The first value of a feature tells whether it is text or a number.
+
+    Keys may come in any order. As in river's sparse dicts, **an absent number counts as 0**; absent text is missing. A new key may
+    appear at any time, and counts as absent in the rows before: the trees are then built again from the rows stored, which costs
+    less than a tenth of learning them again. If keys or categories keep coming, features are reserved for further ones, and are
+    always 0 until they stop coming. For documents with thousands of words, hash features first.
 
     Parameters
     ----------
@@ -41,22 +42,20 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
         How long trees grow: `"minimax"`, which is n^(1/(d+2)) for n rows held and d features, a number, or a function of n
         that does not decrease. `"auto"` is infinite for joint values and minimax for means.
     budget_scale
-        Multiplies the budget. With `values="mean"`, tune this first.
+        Multiplies the budget. With `prediction="mean"`, tune this first.
     min_samples_split
         A node with fewer rows is not cut. `"auto"` is 2 for joint values and 4 for means.
-    refinement
-        `"exact"`, or `"redraw"` for the paper's Algorithm 4 to the letter, which needs `values="mean"`.
     scaling
         How each feature is scaled to [0, 1], which makes a scaler in front of the forest needless: `"minmax"`, by the range seen
         so far; `"quantile"`, by ranks; `"auto"`, whichever has the lower held-out error; `None` for features that are scaled
         already; or one pair `(low, high)` for all features.
     window
         Hold only the latest `window` rows, exactly. Without it memory grows with the stream.
-    values
+    prediction
         How trees are asked: `"joint"`, all nodes around a row contribute, large and small, with weights that ridge regression
         finds for all trees together; or `"mean"`, the class frequencies in the leaf, as in the paper. Joint values are more
         accurate; means need less time and memory.
-    metric
+    feature_weights
         Joint values only. `"learned"` weighs features by how much labels depend on them, if that lowers the held-out error; it is
         learned whenever the rows held have doubled. `None` gives all features the same weight.
     bandwidth
@@ -65,9 +64,11 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
     ridge
         Joint values only. The penalty of ridge regression; more noise asks for a larger one. `"auto"` chooses it together
         with `bandwidth`.
+    max_categories
+        How many categories of a text feature are told apart; further ones share one, "(other)".
     voting
         `"soft"`, the mean of the class frequencies in the leaves; or `"hard"`, the votes of the leaves' most frequent classes.
-        Only with `values="mean"`; joint values do not vote.
+        Only with `prediction="mean"`; joint values do not vote.
     seed
         Random seed for reproducibility.
 
@@ -100,13 +101,13 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
         budget: str | float | Callable[[int], float] = "auto",
         budget_scale: float = 1.0,
         min_samples_split: int | str = "auto",
-        refinement: str = "exact",
         scaling: str | tuple[float, float] | None = "auto",
         window: int | None = None,
-        values: str = "joint",
-        metric: str | None = "learned",
+        prediction: str = "ridge",
+        feature_weights: Any = "learned",
         bandwidth: float | str = "auto",
         ridge: float | str = "auto",
+        max_categories: int = 64,
         voting: str = "soft",
         seed: int | None = None,
     ) -> None:
@@ -116,13 +117,13 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
             budget,
             budget_scale,
             min_samples_split,
-            refinement,
             scaling,
             window,
-            values,
-            metric,
+            prediction,
+            feature_weights,
             bandwidth,
             ridge,
+            max_categories,
             seed,
         )
         if voting not in ("soft", "hard"):
@@ -148,12 +149,12 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
     def predict_proba_one(self, x: dict, **kwargs: Any) -> dict:
         """Return the probability of each label seen so far.
 
-        With joint values, calibrated scores of ridge regression; with `values="mean"`, the mean over trees of the class frequencies in the leaf, or of votes.
+        With joint values, calibrated scores of ridge regression; with `prediction="mean"`, the mean over trees of the class frequencies in the leaf, or of votes.
 
         Parameters
         ----------
         x
-            A dictionary of numbers; keys that were never learned are ignored.
+            A dictionary of numbers and text; keys that were never learned are ignored.
         **kwargs
             Ignored.
 
@@ -162,24 +163,19 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
         A dictionary; empty before any learning.
 
         """
-        with lock_of(self).reading:
-            forest = self._forest
+
+        def read() -> Any:
+            forest = self._live_forest()
             if forest is None:
                 return {}
             row = self._read_row(forest, x)
-            if isinstance(forest.values, JointValues):
-                shares = self._predict_proba(forest, row)[0].tolist()
-                return dict(zip(self._labels, shares, strict=True))
-            *sums, trees = forest.trees.sum_leaves(row, hard=self.voting == "hard")[0].tolist()
-            if not trees:
-                sums, trees = mean.shares_of_held(forest).tolist(), 1.0
-            return {label: share / trees for label, share in zip(self._labels, sums, strict=True)}
+            return dict(zip(self._labels, self._predict_proba(forest, row)[0].tolist(), strict=True))
+
+        return self._read(read)
 
     def _predict_proba(self, forest: OnlineForest, rows: np.ndarray) -> np.ndarray:
         """Return the probability of each label for each row."""
-        if isinstance(forest.values, JointValues):
-            return forest.values.predict_proba(forest, rows)
-        return mean.shares(forest, forest.trees.sum_leaves(rows, hard=self.voting == "hard"))
+        return forest.prediction.predict_proba(forest, rows, hard=self.voting == "hard")
 
     def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
         """Return `predict_proba_one` for each row of a DataFrame; one column per label.
@@ -194,11 +190,14 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
         A DataFrame.
         """
         check_frame(X)
-        with lock_of(self).reading:
-            forest = self._forest
+
+        def read() -> Any:
+            forest = self._live_forest()
             if forest is None:
                 return make_frame(None, X, [])
             return make_frame(self._predict_proba(forest, self._read_frame(forest, X)), X, list(self._labels))
+
+        return self._read(read)
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
         """Return the most probable label for each row of a DataFrame; None before any learning.
@@ -213,10 +212,13 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
         A Series.
         """
         check_frame(X)
-        with lock_of(self).reading:
-            forest = self._forest
+
+        def read() -> Any:
+            forest = self._live_forest()
             if forest is None:
                 return make_series([None] * len(X), X, dtype=object)
             labels = list(self._labels)
             best = self._predict_proba(forest, self._read_frame(forest, X)).argmax(axis=1)
             return make_series([labels[k] for k in best], X)
+
+        return self._read(read)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 from river import proba
 
-from ..engine.locking import lock_of
-from ..values import mean
-from ..values.joint import JointValues
 from .base import RiverForest, base
 from .rows import check_frame, check_number, make_series
 
@@ -24,10 +22,14 @@ class BSPForestRegressor(RiverForest, base.MiniBatchRegressor):
     data, until the budget τ is spent. At any moment the trees are distributed as if they had been grown on all the rows they
     hold at once.
 
-    A feature is a number. Keys may come in any order. As in river's sparse dicts, **a missing key counts as 0**. A new key may
-    appear at any time, and counts as 0 in the rows before: the trees are then built afresh from the rows held, which costs
-    less than a tenth of learning them again. If keys keep coming, columns are reserved for further ones, and count as features
-    that are always 0 until keys stop coming. For text with its thousands of words, hash features first.
+    Features are numbers, booleans or text, and `None` and NaN are missing values. They are encoded as scikit-learn's estimators of
+    this package do: text as one feature of 0 and 1 per category, a missing number by the mean so far and a mark. New categories
+    and missing values may come at any time. The first value of a feature tells whether it is text or a number.
+
+    Keys may come in any order. As in river's sparse dicts, **an absent number counts as 0**; absent text is missing. A new key may
+    appear at any time, and counts as absent in the rows before: the trees are then built again from the rows stored, which costs
+    less than a tenth of learning them again. If keys or categories keep coming, features are reserved for further ones, and are
+    always 0 until they stop coming. For documents with thousands of words, hash features first.
 
     Parameters
     ----------
@@ -40,22 +42,20 @@ class BSPForestRegressor(RiverForest, base.MiniBatchRegressor):
         How long trees grow: `"minimax"`, which is n^(1/(d+2)) for n rows held and d features, a number, or a function of n
         that does not decrease. `"auto"` is infinite for joint values and minimax for means.
     budget_scale
-        Multiplies the budget. With `values="mean"`, tune this first.
+        Multiplies the budget. With `prediction="mean"`, tune this first.
     min_samples_split
         A node with fewer rows is not cut. `"auto"` is 2 for joint values and 4 for means.
-    refinement
-        `"exact"`, or `"redraw"` for the paper's Algorithm 4 to the letter, which needs `values="mean"`.
     scaling
         How each feature is scaled to [0, 1], which makes a scaler in front of the forest needless: `"minmax"`, by the range seen
         so far; `"quantile"`, by ranks; `"auto"`, whichever has the lower held-out error; `None` for features that are scaled
         already; or one pair `(low, high)` for all features.
     window
         Hold only the latest `window` rows, exactly. Without it memory grows with the stream.
-    values
+    prediction
         How trees are asked: `"joint"`, all nodes around a row contribute, large and small, with weights that ridge regression
         finds for all trees together; or `"mean"`, the mean label in the leaf, as in the paper. Joint values are more
         accurate; means need less time and memory.
-    metric
+    feature_weights
         Joint values only. `"learned"` weighs features by how much labels depend on them, if that lowers the held-out error; it is
         learned whenever the rows held have doubled. `None` gives all features the same weight.
     bandwidth
@@ -64,6 +64,8 @@ class BSPForestRegressor(RiverForest, base.MiniBatchRegressor):
     ridge
         Joint values only. The penalty of ridge regression; more noise asks for a larger one. `"auto"` chooses it together
         with `bandwidth`.
+    max_categories
+        How many categories of a text feature are told apart; further ones share one, "(other)".
     seed
         Random seed for reproducibility.
 
@@ -96,13 +98,13 @@ class BSPForestRegressor(RiverForest, base.MiniBatchRegressor):
         budget: str | float | Callable[[int], float] = "auto",
         budget_scale: float = 1.0,
         min_samples_split: int | str = "auto",
-        refinement: str = "exact",
         scaling: str | tuple[float, float] | None = "auto",
         window: int | None = None,
-        values: str = "joint",
-        metric: str | None = "learned",
+        prediction: str = "ridge",
+        feature_weights: Any = "learned",
         bandwidth: float | str = "auto",
         ridge: float | str = "auto",
+        max_categories: int = 64,
         seed: int | None = None,
     ) -> None:
         super().__init__(
@@ -111,13 +113,13 @@ class BSPForestRegressor(RiverForest, base.MiniBatchRegressor):
             budget,
             budget_scale,
             min_samples_split,
-            refinement,
             scaling,
             window,
-            values,
-            metric,
+            prediction,
+            feature_weights,
             bandwidth,
             ridge,
+            max_categories,
             seed,
         )
 
@@ -127,12 +129,12 @@ class BSPForestRegressor(RiverForest, base.MiniBatchRegressor):
     def predict_one(self, x: dict, with_dist: bool = False) -> Any:
         """Return the label of a row; 0 before any learning.
 
-        With `values="mean"`, this is the mean over trees of the mean label in the leaf.
+        With `prediction="mean"`, this is the mean over trees of the mean label in the leaf.
 
         Parameters
         ----------
         x
-            A dictionary of numbers; keys that were never learned are ignored.
+            A dictionary of numbers and text; keys that were never learned are ignored.
         with_dist
             Return a normal distribution, of class `river.proba.Gaussian`, instead of a number: with the label as its mean, and how
             far off predictions are near the row as its standard deviation.
@@ -143,24 +145,29 @@ class BSPForestRegressor(RiverForest, base.MiniBatchRegressor):
         """
         if with_dist:
             return self._predict_distribution(x)
-        with lock_of(self).reading:
-            forest = self._forest
+
+        def read() -> Any:
+            forest = self._live_forest()
             if forest is None:
                 return 0.0
             row = self._read_row(forest, x)
-            if isinstance(forest.values, JointValues):
-                return float(forest.values.predict(forest, row)[0, 0])
-            return mean.mean_of_row(forest, forest.trees.sum_leaves(row)[0].tolist())
+            return float(forest.prediction.predict_labels(forest, row, return_std=False, q=None)[0][0])
+
+        return self._read(read)
 
     def _predict_distribution(self, x: dict) -> proba.Gaussian:
-        with lock_of(self).reading:
-            forest = self._forest
+
+        def read() -> Any:
+            forest = self._live_forest()
             if forest is None:
                 return proba.Gaussian()
             row = self._read_row(forest, x)
-            values: Any = forest.values if isinstance(forest.values, JointValues) else mean
-            label, std, _ = values.predict_labels(forest, row, return_std=True, q=None)
-        return proba.Gaussian._from_state(n=forest.n_held, m=float(label[0]), var=float(std[0]) ** 2, ddof=0)
+            label, std, _ = forest.prediction.predict_labels(forest, row, return_std=True, q=None)
+            return proba.Gaussian._from_state(
+                n=forest.n_held, m=float(label[0]), var=float(np.ravel(cast(Any, std))[0]) ** 2, ddof=0
+            )
+
+        return self._read(read)
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
         """Return `predict_one` for each row of a DataFrame.
@@ -175,11 +182,12 @@ class BSPForestRegressor(RiverForest, base.MiniBatchRegressor):
         A Series.
         """
         check_frame(X)
-        with lock_of(self).reading:
-            forest = self._forest
+
+        def read() -> Any:
+            forest = self._live_forest()
             if forest is None:
                 return make_series(0.0, X)
             rows = self._read_frame(forest, X)
-            if isinstance(forest.values, JointValues):
-                return make_series(forest.values.predict(forest, rows)[:, 0], X)
-            return make_series(mean.means(forest, forest.trees.sum_leaves(rows)), X)
+            return make_series(forest.prediction.predict_labels(forest, rows, return_std=False, q=None)[0], X)
+
+        return self._read(read)

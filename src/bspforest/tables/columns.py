@@ -42,12 +42,7 @@ class Column:
         return self.kind == TEXT
 
     def list_features(self) -> list[tuple[int, str]]:
-        """Return place and name of each feature, in canonical order.
-
-        Returns
-        -------
-        list of tuple of int and str
-        """
+        """Return place and name of each feature, in canonical order."""
         if not self.is_text:
             named = [(self.place, self.name), (self.gaps, f"{self.name}={MISSING}")]
         else:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._magnitude import check_column
 from .columns import NOWHERE, Column
 from .reading import DATE, NUMBER, TEXT, Table, Text, refuse_dates
 from .reserve import count_reserved
@@ -77,6 +78,7 @@ class TableEncoder:
         self.sums = Sums.empty(len(self.number_columns))
         self.n_layouts = self.seen_at_layout = 0
         self.firsts: dict[int, float] = {}
+        self.is_widened = False  # columns have come whose features come with the next table
 
     @property
     def number_columns(self) -> list[Column]:
@@ -118,20 +120,29 @@ class TableEncoder:
 
     @classmethod
     def of_numbers(cls, names: Sequence[str], max_categories: int) -> TableEncoder:
-        """Return an encoder for columns of numbers without a gap so far.
-
-        Parameters
-        ----------
-        names : sequence of str
-            Names of the columns.
-        max_categories : int
-            How many categories of a column have a feature of their own.
-
-        Returns
-        -------
-        TableEncoder
-        """
+        """Return an encoder for columns of numbers without a gap so far."""
         return cls([Column(name, NUMBER) for name in names], max_categories).lay_out()
+
+    def widen(self, columns: Sequence[Column], n_held: int) -> TableEncoder:
+        """Return the encoder with further columns, whose features come with the next table.
+
+        In rows held, numbers of a new column are 0, and its text is missing.
+        """
+        other = self._copy()
+        for column in columns:
+            other.columns.append(replace(column, categories={None: NOWHERE} if column.is_text and n_held else {}))
+        n_numbers = sum(not column.is_text for column in columns)
+        other.sums = self.sums.append(n_numbers, n_held)
+        other.is_widened = True
+        return other
+
+    def make_text(self, k: int) -> TableEncoder:
+        """Return the encoder with text in column k of numbers, in which nothing but missing values has come so far."""
+        other = self._copy()
+        column = other.columns[k]
+        other.sums = self.sums.drop(self.number_columns.index(self.columns[k]))
+        other.columns[k] = Column(column.name, TEXT, categories={None: column.gaps} if column.gaps != NOWHERE else {})
+        return other
 
     def _copy(self, *, share: bool = False) -> TableEncoder:
         """Return a copy, with columns of its own unless they are to be shared."""
@@ -166,13 +177,7 @@ class TableEncoder:
         )
 
     def describe_layout(self) -> Layout:
-        """Return the column of each feature, and which features share a weight.
-
-        Returns
-        -------
-        Layout
-            A named tuple ``(column_of, groups)``.
-        """
+        """Return the column of each feature, and which features share a weight."""
         column_of = np.full(self.width, NOWHERE)
         groups = np.arange(self.width)
         for k, column in enumerate(self.columns):
@@ -184,17 +189,7 @@ class TableEncoder:
         return Layout(column_of, groups if shared else None)
 
     def lay_out(self, spare: int = 0) -> TableEncoder:
-        """Return the encoder with its features in canonical order, and ``spare`` ones reserved after them.
-
-        Parameters
-        ----------
-        spare : int, default=0
-            Features to reserve.
-
-        Returns
-        -------
-        TableEncoder
-        """
+        """Return the encoder with its features in canonical order, and ``spare`` ones reserved after them."""
         other = self._copy()
         at = 0
         for column in other.columns:
@@ -211,17 +206,7 @@ class TableEncoder:
         return other
 
     def find_sources(self, before: TableEncoder) -> np.ndarray:
-        """Return, for each feature, which one it was ``before``; -1 for new ones.
-
-        Parameters
-        ----------
-        before : TableEncoder
-            An earlier state of this encoder.
-
-        Returns
-        -------
-        ndarray of shape (width,)
-        """
+        """Return, for each feature, which one it was ``before``; -1 for new ones."""
         sources = np.full(self.width, NOWHERE)
         for column, old in zip(self.columns, before.columns, strict=True):
             if not column.is_text:
@@ -260,7 +245,8 @@ class TableEncoder:
         read = self._read(table)
         n_since = n_seen - self.seen_at_layout
         is_settled = n_since >= n_held and self.width > max(self.n_used, 1)
-        other = self._copy(share=self._knows(read) and not is_settled)
+        other = self._copy(share=not self.is_widened and self._knows(read) and not is_settled)
+        other.is_widened = False
         if other.columns is not self.columns and (other._meet(read) or is_settled):
             other = other.lay_out(0 if is_settled else count_reserved(other.n_used, self.n_layouts, n_since, n_held))
             other.n_layouts, other.seen_at_layout = self.n_layouts + 1, n_seen
@@ -271,21 +257,13 @@ class TableEncoder:
         return other, rows
 
     def must_convert(self, before: TableEncoder) -> bool:
-        """Return whether rows that were encoded ``before`` have to be converted.
-
-        Parameters
-        ----------
-        before : TableEncoder
-            An earlier state of this encoder.
-
-        Returns
-        -------
-        bool
-        """
+        """Return whether rows that were encoded ``before`` have to be converted."""
         if self.width != before.width or any(before.number_columns[k].gaps != NOWHERE for k in self.firsts):
             return True
         if self.columns is before.columns:  # nothing new has come
             return False
+        if any(column.categories.get(None, 0) == NOWHERE for column in before.columns):  # missing in all rows held
+            return True
         sources = self.find_sources(before)
         return bool(np.any((sources != NOWHERE) & (sources != np.arange(self.width))))
 
@@ -308,10 +286,11 @@ class TableEncoder:
 
     def _read(self, table: Table) -> list[np.ndarray | Text]:
         """Return each column as numbers or text, as its kind is."""
-        return [
-            table.get_text(k) if column.is_text else _check_finite(table.get_numbers(k), table.names[k])
-            for k, column in enumerate(self.columns)
-        ]
+        read = [table.get_text(k) if column.is_text else table.get_numbers(k) for k, column in enumerate(self.columns)]
+        for name, values in zip(table.names, read, strict=False):
+            if isinstance(values, np.ndarray):
+                check_column(name, values)
+        return read
 
     def _knows(self, read: list[np.ndarray | Text]) -> bool:
         """Return whether there is a feature for every gap and category."""
@@ -347,9 +326,13 @@ class TableEncoder:
 
         for column, values in zip(self.columns, read, strict=True):
             if isinstance(values, np.ndarray):
+                if column.place == NOWHERE:
+                    column.place = take()
                 if column.gaps == NOWHERE and np.isnan(values).any():
                     column.gaps = take()
                 continue
+            if column.categories.get(None, 0) == NOWHERE:
+                column.categories[None] = take()
             new = [key for key in values.list_keys() if key not in column.categories]
             room = self.max_categories - len(column.categories)
             if len(new) > room:
@@ -385,17 +368,6 @@ class TableEncoder:
         """Return rows that were encoded ``before`` in the features of this encoder.
 
         Where there were gaps only, and now is a number, they are filled by the first one, as they would have been in one batch.
-
-        Parameters
-        ----------
-        rows : ndarray of shape (n_rows, n_features)
-            Rows as they were encoded then.
-        before : TableEncoder
-            An earlier state of this encoder.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, width)
         """
         sources = self.find_sources(before)
         known = sources != NOWHERE
@@ -403,6 +375,9 @@ class TableEncoder:
         new[:, known] = rows[:, sources[known]]
         for k, first in self.firsts.items():
             new[:, self.number_columns[k].place] = first
+        for column, old in zip(self.columns, before.columns, strict=True):
+            if old.categories.get(None, 0) == NOWHERE:
+                new[:, column.categories[None]] = 1.0
         return new
 
     def recount(self, rows: np.ndarray) -> tuple[TableEncoder, np.ndarray]:
@@ -410,16 +385,6 @@ class TableEncoder:
 
         Which numbers are missing, and the category of each row, are read from the rows. Categories that share the feature of others
         stay there.
-
-        Parameters
-        ----------
-        rows : ndarray of shape (n_rows, width)
-            Rows as this encoder has encoded them.
-
-        Returns
-        -------
-        encoder : TableEncoder
-        rows : ndarray of shape (n_rows, n_features)
         """
         other = self._copy()
         for column in other.columns:
@@ -446,24 +411,6 @@ class TableEncoder:
                 numbers[rows[:, column.gaps] == 1.0, k] = np.nan
         return numbers
 
-    def retract(self, before: TableEncoder, rows: np.ndarray) -> TableEncoder:
-        """Return the encoder with the sums of one ``before``, and of these rows only.
-
-        Parameters
-        ----------
-        before : TableEncoder
-            The encoder before these rows.
-        rows : ndarray of shape (n_rows, width)
-            The rows that were learned after all.
-
-        Returns
-        -------
-        TableEncoder
-        """
-        other = self._copy(share=True)
-        other.sums, _ = before.sums.fill(self._read_numbers(rows))
-        return other
-
 
 def _find_first(indicator: np.ndarray) -> int:
     """Return the first row with a 1, or the number of rows."""
@@ -477,13 +424,3 @@ def _choose_frequent(values: Text, new: list[str | None], room: int) -> list[str
     count = dict(zip([None, *values.distinct], counts, strict=True))
     chosen = set(sorted(new, key=lambda key: -count[key])[:room])
     return [key for key in new if key in chosen]
-
-
-def _check_finite(numbers: np.ndarray, name: str) -> np.ndarray:
-    infinite = np.isinf(numbers)
-    if infinite.any():
-        raise ValueError(
-            f"Input X contains infinity in {name}, row {int(np.argmax(infinite))}; finite numbers, or NaN where one is missing, "
-            "are expected."
-        )
-    return numbers

@@ -45,6 +45,8 @@ def make_encoder(state: dict[str, Any]) -> TableEncoder:
 
 def _check(encoder: TableEncoder) -> None:
     """Raise ValueError if the state makes no sense."""
+    if not encoder.columns:
+        raise ValueError("there are no columns")
     places = []
     for column in encoder.columns:
         if column.kind not in (NUMBER, BOOLEAN, TEXT) or not isinstance(column.name, str):

@@ -6,15 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-LARGEST = np.finfo(np.float64).max
-
-# Sums are kept times this, so that none overflows.
-SCALE = 2.0**-64
-
 
 @dataclass(frozen=True)
 class Sums:
-    """How many numbers of each column were learned, and their scaled sum. They are never changed in place.
+    """How many numbers of each column were learned, and their sum. They are never changed in place.
 
     Examples
     --------
@@ -32,10 +27,19 @@ class Sums:
         """Return the sums of no numbers."""
         return cls(np.zeros(n_columns, dtype=np.int64), np.zeros(n_columns))
 
+    def append(self, n_columns: int, n_rows: int) -> Sums:
+        """Return the sums with further columns, of 0 in so many rows."""
+        counts = np.append(self.counts, np.full(n_columns, n_rows, dtype=np.int64))
+        return Sums(counts, np.append(self.totals, np.zeros(n_columns)))
+
+    def drop(self, k: int) -> Sums:
+        """Return the sums without column k."""
+        return Sums(np.delete(self.counts, k), np.delete(self.totals, k))
+
     @property
     def means(self) -> np.ndarray:
         """The mean of each column; 0 where there are no numbers."""
-        return _divide(self.totals, self.counts)
+        return self.totals / np.maximum(self.counts, 1)
 
     def fill(self, numbers: np.ndarray) -> tuple[Sums, dict[int, float]]:
         """Fill gaps, NaN, in place by the mean of the numbers above and before; return the sums with these numbers.
@@ -46,17 +50,11 @@ class Sums:
         if not numbers.size:
             return self, {}
         missing = np.isnan(numbers)
-        totals = np.cumsum(np.vstack([self.totals, np.where(missing, 0.0, numbers) * SCALE]), axis=0)[1:]
+        totals = np.cumsum(np.vstack([self.totals, np.where(missing, 0.0, numbers)]), axis=0)[1:]
         counts = self.counts + np.cumsum(~missing, axis=0)
         fresh = np.flatnonzero((self.counts == 0) & ~missing.all(axis=0)).tolist()
         firsts = {k: float(numbers[np.argmin(missing[:, k]), k]) for k in fresh}
         if missing.any():
             before_any = np.array([firsts.get(k, 0.0) for k in range(numbers.shape[1])])
-            numbers[missing] = np.where(counts > 0, _divide(totals, counts), before_any)[missing]
+            numbers[missing] = np.where(counts > 0, totals / np.maximum(counts, 1), before_any)[missing]
         return Sums(counts[-1], totals[-1]), firsts
-
-
-def _divide(totals: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Return means, and clip those of the largest floats, which could round to infinity."""
-    with np.errstate(over="ignore"):
-        return np.clip(totals / (np.maximum(counts, 1) * SCALE), -LARGEST, LARGEST)

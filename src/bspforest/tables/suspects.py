@@ -22,7 +22,7 @@ DATES = (
 NEARLY_ALL = 0.95
 
 SAMPLE_ROWS = 1_000  # at the beginning of a column, which are looked at
-LEAST_ID_ROWS = 50  # fewer rows may all be different by chance
+MIN_ID_ROWS = 50  # fewer rows may all be different by chance
 MANY_NUMBERS = 20  # different whole numbers; fewer may be codes, such as grades
 
 _NUMBER, _DATE = re.compile(NUMBERS, re.ASCII), re.compile(DATES, re.ASCII)
@@ -76,7 +76,7 @@ def describe_suspect(values: Sequence[Any]) -> str | None:
             f"holds numbers as text, with words such as {words[0]!r} among them, so that each different number would be a "
             'category of its own: convert it with pd.to_numeric(..., errors="coerce"), which makes gaps of the words'
         )
-    if len(texts) >= LEAST_ID_ROWS and len(set(texts)) > NEARLY_ALL * len(texts):
+    if len(texts) >= MIN_ID_ROWS and len(set(texts)) > NEARLY_ALL * len(texts):
         return (
             "holds different text in nearly every row, as an id does, from which nothing can be learned: leave it out, or pass "
             "it as keys= to forget rows by it"

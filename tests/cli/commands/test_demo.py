@@ -61,13 +61,23 @@ def test_scores_and_curves_match_a_loop_in_python(tmp_path, capsys, monkeypatch)
 def test_demo_with_means(tmp_path, capsys):
     """Beside a Mondrian forest, which has means whatever is asked."""
     tables = {}
-    for values in ("joint", "mean"):
-        command = ["demo", "--rows", "2000", "--trees", "20", "--values", values, "--output", str(tmp_path / "d.svg")]
+    for values in ("ridge", "mean"):
+        command = [
+            "demo",
+            "--rows",
+            "2000",
+            "--trees",
+            "20",
+            "--prediction",
+            values,
+            "--output",
+            str(tmp_path / "d.svg"),
+        ]
         assert main(command) == 0
         rows = re.findall(r"^(BSP|Mondrian) forest, online +([\d.]+) +([\d.]+)", capsys.readouterr().out, re.M)
         tables[values] = {name: scores for name, *scores in rows}
-    assert tables["joint"]["Mondrian"] == tables["mean"]["Mondrian"]
-    assert float(tables["joint"]["BSP"][0]) < float(tables["mean"]["BSP"][0])
+    assert tables["ridge"]["Mondrian"] == tables["mean"]["Mondrian"]
+    assert float(tables["ridge"]["BSP"][0]) < float(tables["mean"]["BSP"][0])
 
 
 def test_demo_without_matplotlib(tmp_path, capsys, monkeypatch):

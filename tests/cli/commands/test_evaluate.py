@@ -112,5 +112,7 @@ def test_progress_goes_to_standard_error(numbers, run, monkeypatch):
 def test_revisions_are_listed_with_progress(numbers, run):
     command = ("evaluate", numbers[0], "--target", "y", "--trees", 3, "--max-rows", 300)
     assert "\nafter " not in run(*command)[1]
-    assert re.search(r"^\nafter 100 rows: metric .*\nafter 200 rows: metric ", run(*command, "--progress")[1], re.M)
-    assert "\nafter " not in run(*command, "--progress", "--values", "mean")[1]
+    assert re.search(
+        r"^\nafter 100 rows: feature weights .*\nafter 200 rows: feature weights ", run(*command, "--progress")[1], re.M
+    )
+    assert "\nafter " not in run(*command, "--progress", "--prediction", "mean")[1]

@@ -15,11 +15,11 @@ import bspforest
 from bspforest import BSPForestClassifier
 
 
-@pytest.mark.parametrize("values", ["joint", "mean"])
+@pytest.mark.parametrize("values", ["ridge", "mean"])
 def test_predictions_match_python(numbers, run, tmp_path, values):
     path, X, _ = numbers
     model, out_file = tmp_path / "m.bsp", tmp_path / "p.parquet"
-    run("learn", path, "--target", "y", "--model", model, "--trees", 7, "--values", values)
+    run("learn", path, "--target", "y", "--model", model, "--trees", 7, "--prediction", values)
     forest = bspforest.load(model)
     mean, std = forest.predict(X, return_std=True)
     code, out, err = run("predict", model, path, "--std", "--quantiles", "0.1,0.9", "--keep", "a")
@@ -128,13 +128,12 @@ def test_outputs_that_cannot_be_written(models, run, tmp_path):
 
 
 def test_failed_output_leaves_no_trace(models, run, tmp_path):
-    """Temporary files of this run and of killed ones are removed; an existing file keeps its content and permissions."""
+    """Temporary files of this run are removed; an existing file keeps its content and permissions."""
     folder, data = tmp_path / "out", tmp_path / "d.csv"
     folder.mkdir()
     out = folder / "p.csv"
     out.write_text("precious")
     out.chmod(0o600)
-    (folder / ".bspforest-0123456789abcdef.tmp").write_text("prediction\n")
     data.write_text("a,t\n1,u\nx,v\n")
     command = ("predict", models[0], data, "-o", out, "--overwrite")
     assert run(*command)[0] == 1

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
-from bspforest.cli.evaluation.scores import MOST_POINTS, ClassScores, NumberScores
+from bspforest.cli.evaluation.scores import MAX_POINTS, ClassScores, NumberScores
 
 
 def test_scores_match_scikit_learn():
@@ -67,5 +67,5 @@ def test_curves_have_a_limited_number_of_points():
     scores = NumberScores(window=10)
     for k in range(5000):
         scores.add(np.array([float(k)]), np.array([0.0]))
-    assert MOST_POINTS / 2 <= len(scores.curve) <= MOST_POINTS
+    assert MAX_POINTS / 2 <= len(scores.curve) <= MAX_POINTS
     assert scores.curve[-1][0] > 4900

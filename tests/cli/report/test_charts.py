@@ -11,7 +11,7 @@ import pytest
 from bspforest.cli.report import charts
 from bspforest.cli.report.charts import HALF, NARROW, WIDE, Curve
 from bspforest.cli.report.drift import Drift
-from bspforest.values.planning import Revision
+from bspforest.forest.tuning import Revision
 
 
 def parse(svg):
@@ -145,7 +145,7 @@ def test_revisions_show_the_error_before_and_after():
     y = read_axis(picture, "y")
     (accepted,) = find(picture, "dot s0")
     assert y(accepted.get("cy")) == pytest.approx(0.3, abs=0.005)
-    assert "after 200 rows: metric accepted" in accepted.find("title").text
+    assert "after 200 rows: feature weights accepted" in accepted.find("title").text
     (fall,) = find(picture, "fall")
     assert y(fall.get("y1")) == pytest.approx(0.4, abs=0.005)
     assert "nan" not in ElementTree.tostring(picture, encoding="unicode").replace("error nan", "")

@@ -11,7 +11,7 @@ from sklearn import metrics
 from bspforest.cli.report.collect import (
     BINS,
     LEVELS,
-    MOST_PERIODS,
+    MAX_PERIODS,
     QUANTILES,
     SAMPLE_ROWS,
     ClassNotes,
@@ -93,7 +93,7 @@ def test_periods_are_means_of_equally_many_rows():
     for part in np.split(values, [1, 30, 31, 500]):
         periods.add(part)
     means = periods.list_means()
-    assert periods.width == 16 and MOST_PERIODS / 2 <= len(means) <= MOST_PERIODS
+    assert periods.width == 16 and MAX_PERIODS / 2 <= len(means) <= MAX_PERIODS
     for end, mean in means[:-1]:
         np.testing.assert_allclose(mean, values[end - 16 : end].mean(axis=0))
     assert means[-1][0] == 1000

@@ -15,7 +15,7 @@ from bspforest.cli.report.drift import Drift
 from bspforest.cli.report.page import make_page
 from bspforest.cli.report.sections import collapse_classes
 from bspforest.cli.report.words import advise_window, list_findings, thin, write_verdict
-from bspforest.values.planning import Revision
+from bspforest.forest.tuning import Revision
 
 HOSTILE = "</title></style><script>alert('&\"x')</script><img src=x onerror=alert(1)>\x00\u202e"
 REVISIONS = [

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...datasets import make_friedman
-from ...engine.progress import Progress
+from ...progress import Progress
 from ..errors import NoMatplotlibError, UsageError
 from ..evaluation.baselines import ForestModel, make_baseline
 from ..evaluation.runner import Runner

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from ... import __version__
-from ...engine.interrupts import defer_interrupts
 from ..data.stream import Stream
 from ..data.stream_setup import open_new_stream
 from ..data_arguments import make_data_options
@@ -31,6 +30,7 @@ from ..report.collect import QUANTILES, ClassNotes, NumberNotes
 from ..report.contents import Report
 from ..report.page import make_page
 from ..report.words import describe_drifts
+from ..signals import defer_interrupts
 from ..terminal import format_json, is_closed, print_errors, print_json, print_lines, printable
 
 
@@ -94,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
         print_lines(*_describe(stream, runners, seconds, options))
         if table := importances.describe():
             print_lines("", *table)
-        if options.progress and parameters["values"] == "joint":
+        if options.progress and parameters["prediction"] == "ridge":
             print_lines("", *(revision.describe() for revision in model.forest.revisions_))
     if options.json:  # first: what is drawn from the scores may fail
         content = _as_json(stream, runners, seconds, options) | {"importances": importances.to_json()}
@@ -266,7 +266,7 @@ def _make_report(
         chunk_rows=options.chunk_rows,
         score_window=options.score_window,
         importances=importances.points,
-        revisions=forest.revisions_ if forest.values == "joint" else [],
+        revisions=forest.revisions_ if forest.prediction == "ridge" else [],
         settings=_list_settings(stream, forest, seconds, options),
         interrupted=interrupted,
         window=forest.window,

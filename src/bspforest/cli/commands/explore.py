@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..._magnitude import MAX_MAGNITUDE
 from ...explore import STREAMS, ExploreServer, PlaneStream, Session, make_stream
-from ...explore.checks import LARGEST
-from ...explore.streams import MOST_CLASSES, MOST_ROWS
+from ...explore.streams import MAX_CLASSES, MAX_ROWS
 from ..data_arguments import make_data_options
 from ..errors import CommandError, UsageError
 from ..forest_arguments import make_parameters
@@ -86,10 +86,8 @@ def _interrupted_once() -> Iterator[None]:
 
 def _check(options: argparse.Namespace) -> None:
     """Refuse a window that the page does not hold, options that need DATA without it, and DATA without them."""
-    if (options.window or 0) > MOST_ROWS:
-        raise UsageError(
-            f"--window must be at most {MOST_ROWS:,}, the rows that the page holds, got {options.window:,}"
-        )
+    if (options.window or 0) > MAX_ROWS:
+        raise UsageError(f"--window must be at most {MAX_ROWS:,}, the rows that the page holds, got {options.window:,}")
     needed = {"--target": options.target, "--columns": options.columns}
     if options.data is None:
         for name, value in {**needed, "--task": options.task, "--classes": options.classes}.items():
@@ -117,8 +115,8 @@ def _read_stream(options: argparse.Namespace) -> PlaneStream:
     if not len(table):
         raise CommandError(f"{options.data} has no row with numbers in both {columns[0]!r} and {columns[1]!r}")
     for name, column in zip((*columns, options.target), table.T, strict=True):
-        if np.abs(column).max() > LARGEST:
-            raise CommandError(f"column {name!r} has numbers beyond {LARGEST:g}, which the page cannot show")
+        if np.abs(column).max() > MAX_MAGNITUDE:
+            raise CommandError(f"column {name!r} has numbers beyond {MAX_MAGNITUDE:g}, which the page cannot show")
     y = table[:, 2]
     classes: tuple[str, ...] = ()
     if stream.target.task == "classification":
@@ -130,7 +128,7 @@ def _read_stream(options: argparse.Namespace) -> PlaneStream:
 def _read_rows(stream: Stream, columns: tuple[str, ...]) -> np.ndarray:
     """Return the first rows that have no gap in the columns: these, and the label."""
     parts, n_gaps = [np.empty((0, 3))], 0
-    while sum(map(len, parts)) <= MOST_ROWS and (chunk := stream.next(MOST_ROWS)) is not None:
+    while sum(map(len, parts)) <= MAX_ROWS and (chunk := stream.next(MAX_ROWS)) is not None:
         assert chunk.y is not None
         numbers = [chunk.table[name].to_numpy().astype(float) for name in columns]
         part = np.column_stack([*numbers, chunk.y])
@@ -140,17 +138,17 @@ def _read_rows(stream: Stream, columns: tuple[str, ...]) -> np.ndarray:
     if n_gaps:
         print_lines(f"{format_count(n_gaps, 'row')} left out, with a gap in {columns[0]!r} or {columns[1]!r}")
     table = np.concatenate(parts)
-    if len(table) > MOST_ROWS:
-        print_lines(f"Only the first {format_count(MOST_ROWS, 'row')} are shown")
-    return table[:MOST_ROWS]
+    if len(table) > MAX_ROWS:
+        print_lines(f"Only the first {format_count(MAX_ROWS, 'row')} are shown")
+    return table[:MAX_ROWS]
 
 
 def _name_classes(codes: np.ndarray, target: Target) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return the numbers of the classes that occur, and their names."""
     found, numbers = np.unique(codes.astype(int), return_inverse=True)
-    if len(found) > MOST_CLASSES:
+    if len(found) > MAX_CLASSES:
         raise CommandError(
-            f"the target {target.name!r} has {len(found)} classes, and the page shows at most {MOST_CLASSES}; "
+            f"the target {target.name!r} has {len(found)} classes, and the page shows at most {MAX_CLASSES}; "
             "for numbers, use --task regression"
         )
     return numbers.astype(float), tuple(str(target.by_code[code]) for code in found)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...persistence import identify, lock_model, save
+from ...files import lock_model, save
 from ..errors import UsageError
 from ..formatting import format_count
 from ..model.record import check_regular, is_compressed, load_forest
@@ -29,9 +29,8 @@ def run(options: argparse.Namespace) -> int:
     wanted = {"keys": _read_keys(options)} if by_key else {"ids": _read_ids(options)}
     check_regular(options.model)
     with lock_model(output, wait=options.wait) as lock:  # from reading to writing: no other change is lost
-        before = identify(output)
         compress = is_compressed(options.model)
-        forest, extra, record = load_forest(options.model, to_change=True)
+        forest, extra, record = load_forest(options.model)
         if record is not None and record.key is None and by_key:
             option = "--keys" if options.key is None else "--key"
             raise UsageError(
@@ -40,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
         n_held = forest.n_samples_
         forest.forget(**wanted)
         overwrite = options.overwrite or not options.output
-        save(forest, output, extra=extra, overwrite=overwrite, compress=compress, lock=lock, expected=before)
+        save(forest, output, extra=extra, overwrite=overwrite, compress=compress, lock=lock)
     print_lines(f"{format_count(n_held - forest.n_samples_, 'row')} forgotten, {forest.n_samples_:,} held: {output}")
     return 0
 

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ...persistence import ModelFileError
-from ...persistence.header import read_encoder
-from ...values.planning import Revision
+from ...forest.tuning import Revision
+from ...tables.state import make_encoder
 from ..formatting import format_count, format_number
 from ..model import checks
 from ..model.checks import WrongValueError
@@ -18,6 +17,7 @@ from ..model.record import KEY, DamagedFileError, Record, parse_record, read_hea
 from ..terminal import print_json, print_lines
 
 COUNTS = ("n_trees", "n_held", "n_seen", "n_features")
+SCALINGS = ("minmax", "quantile", "none", "given range")
 LONGEST_VALUE = 200  # characters of a parameter that is shown
 
 
@@ -37,31 +37,29 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _summarise(header: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Return what a header says, in the order in which it is printed. Entries of a damaged or forged one may be anything."""
     try:
         return _summarise_forest(header, path) | _summarise_record(header, path)
-    except checks.WrongValueError as error:
+    except WrongValueError as error:
         raise DamagedFileError(path, error) from None
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        wrong = WrongValueError(f"the header lacks an entry, or has a wrong one: {str(error)[:200]}")
+        raise DamagedFileError(path, wrong) from None
 
 
 def _summarise_forest(header: dict[str, Any], path: Path) -> dict[str, Any]:
-    checks.check_object(
-        header, "the header", ("estimator", "saved", "bspforest", "forest", "parameters", "extra"), None
-    )
-    forest = checks.check_object(header["forest"], "forest", (*COUNTS, "budget"), None)
+    forest = header["forest"]
     for name in COUNTS:
         checks.check_whole(forest[name], f"forest.{name}")
-    _check_float(forest["budget"], "forest.budget")
     return {
-        "model": checks.check_text(header["estimator"], "estimator"),
-        "saved": checks.check_text(header["saved"], "saved"),
-        "bspforest": checks.check_text(header["bspforest"], "bspforest"),
+        **{"model": header["estimator"], "saved": header["saved"], "bspforest": header["bspforest"]},
         "bytes": path.stat().st_size,
         **_summarise_compression(header, path),
         "trees": forest["n_trees"],
         "rows": forest["n_held"],
         "rows_seen": forest["n_seen"],
-        "budget": forest["budget"],
-        **_summarise_values(forest),
+        "budget": _check_float(forest["budget"], "forest.budget"),
+        **_summarise_ridge(header),
         "parameters": checks.check_depth(
             checks.check_object(header["parameters"], "parameters", (), None), "parameters"
         ),
@@ -70,64 +68,32 @@ def _summarise_forest(header: dict[str, Any], path: Path) -> dict[str, Any]:
 
 def _summarise_compression(header: dict[str, Any], path: Path) -> dict[str, Any]:
     """Return how many times smaller than its content a compressed file is; nothing for other files."""
-    if "compression" not in header:
+    if not header["compressed"]:
         return {}
-    n_bytes = header["compression"]["bytes"]  # checked with the header
-    return {
-        "compressed": {
-            "codec": header["compression"]["codec"],
-            "bytes": n_bytes,
-            "ratio": n_bytes / path.stat().st_size,
-        }
-    }
+    n_bytes = checks.check_whole(header["bytes"], "bytes")
+    return {"compressed": {"bytes": n_bytes, "ratio": n_bytes / path.stat().st_size}}
 
 
-def _summarise_values(forest: dict[str, Any]) -> dict[str, Any]:
-    checks.check_object(forest, "forest", ("values", "joint", "scaling", "n_knots"), None)
-    values = checks.check_text(forest["values"], "forest.values", ("mean", "joint"))
-    if values == "mean":
-        return {"values": values}
-    joint = checks.check_object(forest["joint"], "forest.joint", ("choice", "revisions"), None)
-    if joint["choice"] is None:  # all rows were forgotten
-        return {"values": values}
-    choice = checks.check_list(joint["choice"], "forest.joint.choice")
-    checks.expect(len(choice) == 3, f"forest.joint.choice has {format_count(len(choice), 'entry')}, expected 3")
+def _summarise_ridge(header: dict[str, Any]) -> dict[str, Any]:
+    """Return what ridge predictions have chosen; nothing is chosen once all rows are forgotten."""
+    ridge = header["prediction"]
+    if ridge.get("settings") is None:
+        return {"prediction": "ridge" if "settings" in ridge else "mean"}
     names = ("bandwidth", "ridge", "validation_error")
-    return {
-        "values": values,
-        **{name: _check_float(value, name) for name, value in zip(names, choice, strict=True)},
-        "scaling": _find_scaling(forest),
-        **_summarise_revisions(joint["revisions"]),
-    }
-
-
-def _find_scaling(forest: dict[str, Any]) -> str:
-    """Return the scaling in use; "auto" is one of two."""
-    n_knots = checks.check_whole(forest["n_knots"], "forest.n_knots")
-    if forest["scaling"] is None:
-        return "none"
-    scaling = checks.check_text(forest["scaling"], "forest.scaling", ("auto", "minmax", "quantile", "range"))
-    if scaling == "auto":
-        return "quantile" if n_knots else "minmax"
-    return "given range" if scaling == "range" else scaling
+    chosen = {name: _check_float(value, name) for name, value in zip(names, ridge["settings"][:3], strict=True)}
+    scaling = checks.check_text(header["forest"]["scaling"], "forest.scaling", SCALINGS)
+    return {"prediction": "ridge", **chosen, "scaling": scaling, **_summarise_revisions(ridge["revisions"])}
 
 
 def _summarise_revisions(revisions: Any) -> dict[str, Any]:
     """Return how many revisions are listed, and the last."""
-    listed = checks.check_list(revisions, "forest.joint.revisions")
+    listed = checks.check_list(revisions, "prediction.revisions")
     if not listed:
         return {"revisions": 0}
-    name, names = "the last revision", Revision._fields
-    entries = checks.check_list(listed[-1], name)
-    checks.expect(
-        len(entries) == len(names), f"{name} has {format_count(len(entries), 'entry')}, expected {len(names)}"
-    )
-    last = dict(zip(names, entries, strict=True))
-    checks.check_whole(last["n_samples_seen"], f"{name}.n_samples_seen")
-    checks.check_text(last["scaling"], f"{name}.scaling", ("minmax", "quantile"))
-    checks.check_text(last["metric"], f"{name}.metric", ("accepted", "rejected", "kept"))
-    for entry in names[names.index("metric") + 1 :]:
-        _check_float(last[entry], f"{name}.{entry}")
+    last = dict(zip(Revision._fields, listed[-1], strict=True))
+    for name in Revision._fields:
+        if name not in ("scaling", "feature_weights"):
+            _check_float(last[name], f"the last revision: {name}")
     return {"revisions": len(listed), "last_revision": last}
 
 
@@ -162,8 +128,8 @@ def _list_features(header: dict[str, Any], record: Record, n_features: int) -> l
         names = [column["name"] for column in record.columns]
     else:
         try:
-            names = read_encoder(header["encoder"], n_features).names
-        except (ModelFileError, ValueError, TypeError, KeyError) as error:
+            names = make_encoder(header["encoder"]).names
+        except (ValueError, TypeError, KeyError) as error:
             raise WrongValueError(f"the encoder: {error}") from None
     checks.expect(
         len(names) == n_features, f"the record has {format_count(len(names), 'feature')}, but the forest {n_features:,}"

@@ -14,9 +14,7 @@ from typing import Any
 import numpy as np
 
 from ... import BSPForestClassifier, BSPForestRegressor
-from ...engine.interrupts import defer_interrupts
-from ...persistence import ModelLock, lock_model
-from ...persistence.atomic_file import remove_stale
+from ...replacing import lock_model, remove_leftovers
 from ..cluster import move_to_cluster, open_cluster
 from ..data.arrow import pa
 from ..data.column_kinds import NUMBER, TEXT
@@ -32,6 +30,7 @@ from ..model.checkpoint import Checkpoints, ReplacedError
 from ..model.record import KEY, Record, is_compressed, load_model
 from ..output_files import check_replaceable
 from ..progress import RowProgress, compile_kernels
+from ..signals import defer_interrupts
 from ..terminal import print_errors, print_lines
 
 CHUNK_ROWS = 1_000
@@ -87,9 +86,6 @@ class Learner:
         else:
             assert chunk.y is not None
             self._learn_labels(chunk.table, self.target.decode(chunk.y), keys)
-        # Finish a revision that is spread over rows. Saving would finish it anyway, and the clock decides when checkpoints are
-        # saved: without this, the model would depend on that.
-        self.forest._finish_work()
 
     def _learn_labels(self, X: pa.Table, y: np.ndarray, keys: list[str | None] | None) -> None:
         """Learn rows with labels of classes, some of which may be new."""
@@ -137,11 +133,11 @@ def run(options: argparse.Namespace) -> int:
         return _learn(options, lock)
 
 
-def _learn(options: argparse.Namespace, lock: ModelLock) -> int:
+def _learn(options: argparse.Namespace, lock: Any) -> int:
     """Learn, with the lock on the model."""
     exists = options.model.exists()
     _check_model_path(options, exists)
-    remove_stale(options.model.absolute().parent)  # left by a process that was killed
+    remove_leftovers(options.model)  # of a process that was killed
     seconds = options.checkpoint_seconds or (None if options.checkpoint_rows else CHECKPOINT_SECONDS)
     continues = exists and not options.overwrite
     checkpoints = Checkpoints(
@@ -162,7 +158,7 @@ def _learn(options: argparse.Namespace, lock: ModelLock) -> int:
             learner.learn_all(checkpoints, RowProgress(options.progress))
         except KeyboardInterrupt:
             print_errors(f"bspforest: interrupted. {_describe_saved(learner, checkpoints, options)}")
-            return 128 + signal.SIGTERM if terminated else 130
+            return 128 + terminated[0] if terminated else 130
         except ReplacedError:
             raise
         except Exception:
@@ -217,7 +213,7 @@ def _begin(options: argparse.Namespace) -> Learner:
 
 def _continue(options: argparse.Namespace) -> Learner:
     """Return a saved forest, and the stream at the first row it has not learned."""
-    forest, record = load_model(options.model, to_change=True)
+    forest, record = load_model(options.model)
     schema, target = record.make_schema(), record.make_target()
     _check_same(options, forest, record, target, schema.kinds)
     forest.set_params(n_jobs=options.jobs)
@@ -333,7 +329,7 @@ def _skip_learned(stream: Stream, record: Record, options: argparse.Namespace) -
 
 @contextmanager
 def _terminable() -> Iterator[list[int]]:
-    """Let SIGTERM raise KeyboardInterrupt as Ctrl-C does, and yield a list that is not empty once it arrived."""
+    """Let SIGTERM and SIGHUP raise KeyboardInterrupt as Ctrl-C does, and yield a list of those that arrived."""
     arrived: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield arrived
@@ -346,11 +342,15 @@ def _terminable() -> Iterator[list[int]]:
     interrupt = signal.getsignal(signal.SIGINT)
     if not callable(interrupt):  # a shell starts background processes with SIGINT ignored
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    before = signal.signal(signal.SIGTERM, stop)
+    ending = [signal.SIGTERM]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup leaves it
+        ending.append(signal.SIGHUP)
+    before = {number: signal.signal(number, stop) for number in ending}
     try:
         yield arrived
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
         signal.signal(signal.SIGINT, interrupt)
 
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ...persistence.atomic_file import replacing
+from ...replacing import replacing
 from ..data.arrow import pa, pa_csv, pq
 from ..data.column_kinds import TEXT, TYPES
 from ..data.schema import Schema
@@ -164,7 +164,7 @@ def _open_output(options: argparse.Namespace) -> Iterator[Output]:
         yield _CsvOutput(sys.stdout.buffer)
         return
     path = Path(options.output)
-    with replacing(path, overwrite=options.overwrite) as fd, open(fd, "wb", closefd=False) as stream:
+    with replacing(path, overwrite=options.overwrite) as stream:
         if path.suffix in (".parquet", ".pq"):
             out = _ParquetOutput(stream)
             yield out

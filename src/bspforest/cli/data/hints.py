@@ -10,7 +10,7 @@ from ..errors import CommandError, UsageError
 from .arrow import pa, pc
 from .column_kinds import INTEGER, NUMBER, convert
 
-LEAST_RISING = 10  # rows in which a column must rise to be taken for an id
+MIN_RISING = 10  # rows in which a column must rise to be taken for an id
 
 
 def find_near(name: str, columns: Sequence[str]) -> str | None:
@@ -64,4 +64,4 @@ def describe_ids(kinds: dict[str, str], first: dict[str, pa.Array]) -> list[str]
 
 def _is_rising(values: pa.Array, kind: str) -> bool:
     numbers = pc.cast(convert(values, kind)[0], pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    return len(numbers) >= LEAST_RISING and bool((numbers[1:] == numbers[:-1] + 1.0).all())
+    return len(numbers) >= MIN_RISING and bool((numbers[1:] == numbers[:-1] + 1.0).all())

@@ -19,7 +19,7 @@ from .schema import Schema
 from .target import Target
 
 SKIP_ROWS = 65_536  # read at a time by `Stream.skip`
-MOST_REPORTED = 5  # skipped rows that are reported one by one, and notices
+MAX_REPORTED = 5  # skipped rows that are reported one by one, and notices
 
 
 @dataclass
@@ -65,7 +65,7 @@ class Stream:
     n_new_classes : int
         Classes in the rows returned that were not known when the stream was opened.
     crc : tuple of int
-        Checksums of all rows returned, and of their labels.
+        Checksums of all rows returned, of their labels, and of columns to copy, such as keys.
     first : list or None
         Number of rows of the first chunk, and their checksums.
     quiet : bool
@@ -86,7 +86,7 @@ class Stream:
         self.target = target
         self.n_rows = 0
         self.n_skipped = 0
-        self.crc = (0, 0)
+        self.crc = (0, 0, 0)
         self.first: list[Any] | None = None
         self.quiet = False
         self._n_notices = 0
@@ -108,9 +108,13 @@ class Stream:
             return None
         chunk = self._take(min(n, have))
         self._add_classes(chunk)
+        rows, labels, keys = self.crc
+        for column in chunk.kept.values():
+            keys = zlib.crc32("".join(f"{text}\0" for text in column.to_pylist()).encode(), keys)
         self.crc = (
-            zlib.crc32(self.schema.digest(chunk.table).data, self.crc[0]),
-            self.crc[1] if chunk.y is None else zlib.crc32(chunk.y.data, self.crc[1]),
+            zlib.crc32(self.schema.digest(chunk.table).data, rows),
+            labels if chunk.y is None else zlib.crc32(chunk.y.data, labels),
+            keys,
         )
         self.n_rows += len(chunk)
         self.first = self.first or [self.n_rows, list(self.crc)]
@@ -165,18 +169,18 @@ class Stream:
         for code in range(first, first + len(self.target.add_classes(chunk.y))):
             found = self._new_classes.pop(code)
             self.n_new_classes += 1
-            if self.n_new_classes <= MOST_REPORTED and not self.quiet:
+            if self.n_new_classes <= MAX_REPORTED and not self.quiet:
                 print_errors(f"{found}; {format_count(code + 1, 'class')} now")
-            if self.n_new_classes == MOST_REPORTED + 1 and not self.quiet:
+            if self.n_new_classes == MAX_REPORTED + 1 and not self.quiet:
                 print_errors("further new classes are learned without a notice")
 
     def _notify(self, notices: list[str]) -> None:
         """Print the first notices of the source."""
         for notice in notices:
             self._n_notices += 1
-            if self._n_notices <= MOST_REPORTED and not self.quiet:
+            if self._n_notices <= MAX_REPORTED and not self.quiet:
                 print_errors(f"{self.source.name}, {notice}")
-            if self._n_notices == MOST_REPORTED + 1 and not self.quiet:
+            if self._n_notices == MAX_REPORTED + 1 and not self.quiet:
                 print_errors("further ones are skipped without a notice")
 
     def _reject(self, rejected: list[RejectedRow]) -> None:
@@ -189,9 +193,9 @@ class Stream:
             )
         for location, reason, _ in rejected:
             self.n_skipped += 1
-            if self.n_skipped <= MOST_REPORTED and not self.quiet:
+            if self.n_skipped <= MAX_REPORTED and not self.quiet:
                 print_errors(f"skipped: {location}: {reason}")
-            if self.n_skipped == MOST_REPORTED + 1 and not self.quiet:
+            if self.n_skipped == MAX_REPORTED + 1 and not self.quiet:
                 print_errors("skipped: further rows are counted, not shown")
 
     def _take(self, n: int) -> Chunk:

@@ -13,7 +13,7 @@ from ..formatting import format_count
 from .arrow import pa, pc
 from .column_kinds import BOOLEAN, DATE, INTEGER, NUMBER, TEXT, TYPES, convert
 
-MOST_CLASSES = 1_000
+MAX_CLASSES = 1_000
 FEW = 20  # up to this many different whole numbers in the first rows are taken for classes
 
 
@@ -157,9 +157,9 @@ def make_target(name: str, kind: str, first: pa.Array, task: str | None) -> tupl
 
 def check_classes(name: str, n: int) -> None:
     """Refuse a target with too many classes."""
-    if n > MOST_CLASSES:
+    if n > MAX_CLASSES:
         raise CommandError(
-            f"the target {name!r} has more than {MOST_CLASSES:,} different values; for numbers, use --task regression"
+            f"the target {name!r} has more than {MAX_CLASSES:,} different values; for numbers, use --task regression"
         )
 
 

@@ -198,7 +198,7 @@ def make_baseline(name: str, n_classes: int, n_features: int, forest: dict[str, 
         # Mean values, as Mondrian forests have them. Cuts in pairs of features are d - 1 times as frequent as along axes: this
         # gives a BSP forest of means about as many leaves.
         scale = forest["budget_scale"] * max(n_features - 1, 1)
-        model: Model = ForestModel(n_classes, **{**forest, "values": "mean", "cuts": "axes", "budget_scale": scale})
+        model: Model = ForestModel(n_classes, **{**forest, "prediction": "mean", "cuts": "axes", "budget_scale": scale})
         return Runner("Mondrian forest", model, n_classes, window)
     if name in ("river-arf", "hoeffding"):
         shown = "river's adaptive random forest, 10 trees" if name == "river-arf" else "river's Hoeffding tree"

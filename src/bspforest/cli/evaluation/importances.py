@@ -11,7 +11,7 @@ from ..formatting import format_table
 
 FIRST_ROWS = 200  # fewer say little
 GROWTH, FINE_GROWTH = 1.5, 1.2  # rows at a point, relative to the point before: for tables, and for pictures
-MOST_COLUMNS, MOST_LINES, LONGEST_NAME = 6, 10, 16  # of the table
+MAX_COLUMNS, MAX_LINES, LONGEST_NAME = 6, 10, 16  # of the table
 
 
 class ImportanceTracker:
@@ -53,8 +53,8 @@ class ImportanceTracker:
         """Return a table: the features that are most important at the end, in percent. No lines if importances are unknown."""
         if not self.points or np.isnan(self.points[-1][1]).any():
             return []
-        best = np.argsort(-self.points[-1][1], kind="stable")[:MOST_COLUMNS]
-        step = -(-len(self.points) // MOST_LINES)
+        best = np.argsort(-self.points[-1][1], kind="stable")[:MAX_COLUMNS]
+        step = -(-len(self.points) // MAX_LINES)
         table = [["rows", *(_shorten(self._names[k]) for k in best)]]
         for rows, shares in self.points[::-1][::step][::-1]:
             table.append([f"{rows:,}", *(f"{100 * shares[k]:.1f}" for k in best)])

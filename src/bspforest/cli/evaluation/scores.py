@@ -7,7 +7,7 @@ from collections import deque
 
 import numpy as np
 
-MOST_POINTS = 1_000  # of a curve; every other point is dropped when there are more
+MAX_POINTS = 1_000  # of a curve; every other point is dropped when there are more
 
 
 class Scores:
@@ -40,7 +40,7 @@ class Scores:
             self.curve.append((self.n_rows, self.recent()[self.main]))
             self._pieces.append(self._piece)
             self._piece = np.zeros(2)
-            if len(self.curve) > MOST_POINTS:
+            if len(self.curve) > MAX_POINTS:
                 # Their number is odd: the last piece waits for its second half.
                 pairs = zip(self._pieces[0:-1:2], self._pieces[1::2], strict=True)
                 self._piece = self._pieces[-1]

@@ -6,7 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ...persistence import ModelLock, Saver, identify, save
+from ...files import Saver, save
+from ...replacing import identify
 from ..errors import CommandError
 
 
@@ -15,7 +16,7 @@ class ReplacedError(CommandError):
 
 
 class Checkpoints:
-    """Save a forest every so many rows or seconds, in the background: see `bspforest.persistence.Saver`.
+    """Save a forest every so many rows or seconds, in the background: see `bspforest.files.Saver`.
 
     A file that another program changes meanwhile is not replaced.
 
@@ -28,7 +29,7 @@ class Checkpoints:
         Whether to replace the file that exists now.
     compress : bool
         Whether to write compressed files.
-    lock : ModelLock or None
+    lock : BaseFileLock or None
         The lock on the model, if it is held for as long as this is used.
 
     Attributes
@@ -45,11 +46,10 @@ class Checkpoints:
         *,
         overwrite: bool,
         compress: bool = False,
-        lock: ModelLock | None = None,
+        lock: Any = None,
     ) -> None:
         self._lock = lock
         self._saver = Saver(path, overwrite=overwrite, compress=compress, lock=lock)
-        self._saver.written = identify(path)
         self._rows = rows
         self._seconds = seconds
         self._rows_since_save = 0
@@ -109,7 +109,8 @@ class Checkpoints:
             self._saver.wait()
         except (OSError, MemoryError) as error:
             raise CommandError(f"a checkpoint could not be saved: {error}") from error
-        self.saved = writing or self.saved
+        if writing is not None:
+            self.saved = writing
 
     def _check_unchanged(self) -> None:
         if self._saver.overwrite and identify(self._saver.path) not in (None, self._saver.written):

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...persistence import load_with_extra
-from ...persistence import read_header as read_file_header
+from ...files import load_with_extra
+from ...files import read_header as read_file_header
 from ..errors import CommandError
 from ..formatting import format_count
 from ..output_files import describe_special
@@ -120,13 +120,13 @@ def read_header(path: Path) -> dict[str, Any]:
 
 def is_compressed(path: Path) -> bool:
     """Return whether a model file is compressed."""
-    return "compression" in read_header(path)
+    return bool(read_header(path).get("compressed"))
 
 
-def load_forest(path: Path, *, to_change: bool = False) -> tuple[Any, dict[str, Any] | None, Record | None]:
+def load_forest(path: Path) -> tuple[Any, dict[str, Any] | None, Record | None]:
     """Return the forest in a model file, its ``extra``, and the record therein, if the command has saved it."""
     check_regular(path)
-    forest, extra = load_with_extra(path, check="fully" if to_change else True)
+    forest, extra = load_with_extra(path)
     if not extra or KEY not in extra:
         return forest, extra, None
     record = parse_record(extra, path)
@@ -137,9 +137,9 @@ def load_forest(path: Path, *, to_change: bool = False) -> tuple[Any, dict[str, 
     return forest, extra, record
 
 
-def load_model(path: Path, *, to_change: bool = False) -> tuple[Any, Record]:
+def load_model(path: Path) -> tuple[Any, Record]:
     """Return the forest in a model file, and the record, without which the command cannot read data for it."""
-    forest, _, record = load_forest(path, to_change=to_change)
+    forest, _, record = load_forest(path)
     if record is None:
         raise CommandError(
             f"{path} was saved from Python, without the names of the columns: the command cannot read data for it"
@@ -239,7 +239,7 @@ def _check_source(source: Any, name: str) -> None:
 
 
 def _check_crc(crc: Any, name: str) -> None:
-    expect(len(checks.check_list(crc, name)) == 2, f"{name} has {format_count(len(crc), 'entry')}, expected 2")
+    expect(len(checks.check_list(crc, name)) == 3, f"{name} has {format_count(len(crc), 'entry')}, expected 3")
     for value in crc:
         checks.check_whole(value, name, 0, 2**32 - 1)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...values.planning import Revision
+from ...forest.tuning import Revision
 from ..formatting import format_number, format_percent
 from .collect import BINS
 from .drawing import Plot, make_picture
@@ -17,7 +17,7 @@ from .markup import Html, element
 from .style import RIGHT, WRONG, choose_inks
 
 WIDE, NARROW, HALF = 1000.0, 350.0, 420.0  # widths: of the page, of a telephone, of one picture of two side by side
-MOST_BANDS = 80  # with numbers that show under the mouse
+MAX_BANDS = 80  # with numbers that show under the mouse
 DENSITY_BINS, SHADES = 36, 8
 RESIDUAL_BINS = 41
 LABEL_WIDTH, LABEL_ROWS = 20.0, 3  # of the numbers of marks
@@ -106,7 +106,7 @@ def _add_marks(plot: Plot, drifts: Sequence[Drift]) -> None:
 def _add_bands(plot: Plot, curves: Sequence[Curve], suffix: str) -> None:
     """Add invisible bands, over which the mouse shows the numbers of all curves."""
     points = curves[0].points if curves else []
-    step = -(-len(points) // MOST_BANDS) or 1
+    step = -(-len(points) // MAX_BANDS) or 1
     values = [dict(curve.points) for curve in curves]
     left = plot.x.start
     for row, _ in points[step - 1 :: step]:
@@ -291,6 +291,6 @@ def draw_revisions(revisions: Sequence[Revision], n_rows: int, width: float) -> 
             before = plot.y(revision.error_before)
             plot.add("line", x1=x, x2=x, y1=before, y2=after, class_="fall")
             plot.add("circle", cx=x, cy=before, r=4, class_="ring")
-        style = "dot s0" if revision.metric == "accepted" else "ring s0"
+        style = "dot s0" if revision.feature_weights == "accepted" else "ring s0"
         plot.add("circle", text, cx=x, cy=after, r=6, class_=style)
     return plot.finish("Revisions", f"{len(revisions)} revisions. " + revisions[-1].describe())

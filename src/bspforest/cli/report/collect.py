@@ -11,7 +11,7 @@ from .drift import DriftDetector
 BINS = 20  # of the probability of the predicted class
 LEVELS = (0.5, 0.8, 0.9)  # of central intervals
 QUANTILES = tuple(sorted(round(0.5 + sign * level / 2, 6) for level in LEVELS for sign in (-1, 1)))
-MOST_PERIODS = 64
+MAX_PERIODS = 64
 SAMPLE_ROWS = 10_000
 
 
@@ -114,13 +114,13 @@ class Periods:
 
     def __init__(self, n_columns: int) -> None:
         self.width = 1  # rows of a period
-        self._sums = np.zeros((MOST_PERIODS, n_columns))
+        self._sums = np.zeros((MAX_PERIODS, n_columns))
         self._n_rows = 0
 
     def add(self, values: np.ndarray) -> None:
         """Add rows of numbers."""
-        while self._n_rows + len(values) > self.width * MOST_PERIODS:
-            pairs = self._sums.reshape(MOST_PERIODS // 2, 2, -1).sum(axis=1)
+        while self._n_rows + len(values) > self.width * MAX_PERIODS:
+            pairs = self._sums.reshape(MAX_PERIODS // 2, 2, -1).sum(axis=1)
             self._sums = np.concatenate([pairs, np.zeros_like(pairs)])
             self.width *= 2
         np.add.at(self._sums, (self._n_rows + np.arange(len(values))) // self.width, values)

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...values.planning import Revision
+from ...forest.tuning import Revision
 from ..evaluation.runner import Runner
 from .collect import ClassNotes, NumberNotes
 from .drift import Drift
 
 CURVE_POINTS = 20  # independent ones of an error curve, at least, unless they would have too few rows
-LEAST_CURVE_ROWS = 100
+MIN_CURVE_ROWS = 100
 
 
 @dataclass
@@ -81,7 +81,7 @@ class Report:
     @property
     def curve_rows(self) -> int:
         """Rows of each point of the error curve: fewer than of the running score in a short stream, to show abrupt changes."""
-        rows = max(self.n_scored // CURVE_POINTS, LEAST_CURVE_ROWS)
+        rows = max(self.n_scored // CURVE_POINTS, MIN_CURVE_ROWS)
         return min(self.score_window, -(-rows // self.chunk_rows) * self.chunk_rows)
 
     @property

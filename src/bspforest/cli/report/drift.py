@@ -17,7 +17,7 @@ import numpy as np
 
 BLOCK_ROWS = 32
 BUCKETS_PER_SIZE = 8  # before two are merged into one of twice the size
-LEAST_BEFORE, LEAST_AFTER = 10, 4  # blocks
+MIN_BEFORE, MIN_AFTER = 10, 4  # blocks
 
 # A variance known from n blocks counts as 1 + UNKNOWN / n times as large, so that few blocks do not seem certain by chance.
 UNKNOWN = 10
@@ -25,8 +25,8 @@ UNKNOWN = 10
 # normal errors, heavy tails) and in 6 million with a correlation of neighbours of 0.5; one in 6 million with 0.9, and one in 430,000
 # of classes that are wrong in spells of some 20 rows. After 10,000 rows,
 # a rise from 8 to 31 % is certain within 140 rows, one from 10 to 20 % within 500 (medians).
-LEAST_RISE = 5.0
-LEAST_RATIO = 1.2  # of the mean errors: a smaller rise may be certain, but matters little
+MIN_RISE = 5.0
+MIN_RATIO = 1.2  # of the mean errors: a smaller rise may be certain, but matters little
 
 # Columns of a bucket: sums over its blocks.
 N, MEANS, SQUARED_MEANS, PRODUCTS, ERRORS = range(5)
@@ -103,7 +103,7 @@ class DriftDetector:
         """Return the place with the clearest change, if it is certain, and whether it is a rise."""
         before = self._buckets.cumsum(axis=0)
         after = before[-1] - before
-        places = np.flatnonzero((before[:, N] >= LEAST_BEFORE) & (after[:, N] >= LEAST_AFTER))
+        places = np.flatnonzero((before[:, N] >= MIN_BEFORE) & (after[:, N] >= MIN_AFTER))
         if not len(places):
             return None
         before, after, total = before[places], after[places], before[-1]
@@ -116,9 +116,9 @@ class DriftDetector:
         sizes = np.divide(rises, scales, out=np.zeros_like(rises), where=scales > 1e-12 * np.abs(rises))
         # A rise that matters little is waited with: it may be the beginning of a slow one.
         levels = [side[:, ERRORS] / side[:, N] for side in (before, after)]
-        sizes[(rises > 0) & (levels[1] < LEAST_RATIO * levels[0])] = 0.0
+        sizes[(rises > 0) & (levels[1] < MIN_RATIO * levels[0])] = 0.0
         best = int(np.argmax(np.abs(sizes)))
-        return (int(places[best]) + 1, bool(rises[best] > 0)) if abs(sizes[best]) > LEAST_RISE else None
+        return (int(places[best]) + 1, bool(rises[best] > 0)) if abs(sizes[best]) > MIN_RISE else None
 
 
 def _find_variance(sums: np.ndarray) -> np.ndarray:

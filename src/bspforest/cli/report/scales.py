@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-LEAST_STEP = 1e-300  # smaller numbers have too few digits to divide
+MIN_STEP = 1e-300  # smaller numbers have too few digits to divide
 
 
 class Scale(NamedTuple):
@@ -49,7 +49,7 @@ def find_step(low: float, high: float, n: int) -> float:
     >>> find_step(0, 1, 5), find_step(0, 19_900, 6), find_step(3, 3, 4)
     (0.2, 5000.0, 0.5)
     """
-    least = max(high / n - low / n, LEAST_STEP) if high > low else 0.5
+    least = max(high / n - low / n, MIN_STEP) if high > low else 0.5
     power = 10.0 ** math.floor(math.log10(least))
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least * (1 - 1e-9))
 

@@ -17,10 +17,10 @@ from .contents import Report
 from .markup import Html, data, element, join, table
 from .words import describe_drift, describe_no_drift, describe_revision, thin
 
-MOST_TABLE_ROWS = 40
-MOST_CLASSES = 12  # of the confusion matrix; all others are one
-MOST_FEATURES = 8  # whose importances are drawn; all others are one
-MOST_DRIFTS = 6  # listed at once; the others on request
+MAX_TABLE_ROWS = 40
+MAX_CLASSES = 12  # of the confusion matrix; all others are one
+MAX_FEATURES = 8  # whose importances are drawn; all others are one
+MAX_DRIFTS = 6  # listed at once; the others on request
 STYLES = 7  # of lines
 
 
@@ -68,7 +68,7 @@ def show_errors(report: Report) -> Html:
     label = "wrong predictions" if is_class else f"error ({main})"
     draw = partial(charts.draw_curves, curves, report.drifts, report.n_rows, label=label, suffix=suffix)
     pictures = [draw(width=width, title="Error over time") for width in (WIDE, NARROW)]
-    own = thin(curves[0].points, MOST_TABLE_ROWS)
+    own = thin(curves[0].points, MAX_TABLE_ROWS)
     known = [dict(curve.points) for curve in curves]
     numbers = table(
         ["row", *(curve.name for curve in curves)],
@@ -94,10 +94,10 @@ def _list_drifts(report: Report) -> Html:
         "at least a fifth. The shaded rows were needed to be certain."
     )
     items = [element("li", describe_drift(drift, report), value=k) for k, drift in enumerate(drifts, 1)]
-    shown = [element("ol", *items[:MOST_DRIFTS], class_="drifts")]
-    if len(items) > MOST_DRIFTS:
-        more = element("ol", *items[MOST_DRIFTS:], class_="drifts")
-        shown.append(element("details", element("summary", f"{len(items) - MOST_DRIFTS} more"), more))
+    shown = [element("ol", *items[:MAX_DRIFTS], class_="drifts")]
+    if len(items) > MAX_DRIFTS:
+        more = element("ol", *items[MAX_DRIFTS:], class_="drifts")
+        shown.append(element("details", element("summary", f"{len(items) - MAX_DRIFTS} more"), more))
     return join([element("p", means, class_="note"), *shown])
 
 
@@ -158,7 +158,7 @@ def show_probabilities(report: Report, notes: ClassNotes) -> Html:
 def collapse_classes(confusion: np.ndarray, classes: Sequence[str]) -> tuple[np.ndarray, list[str]]:
     """Return the confusion matrix of the most frequent classes, by code, with all others as one."""
     n = len(confusion)
-    frequent = np.argsort(-confusion.sum(axis=1), kind="stable")[: n if n <= MOST_CLASSES else MOST_CLASSES]
+    frequent = np.argsort(-confusion.sum(axis=1), kind="stable")[: n if n <= MAX_CLASSES else MAX_CLASSES]
     order = sorted(frequent.tolist())
     names = [classes[code] for code in order]
     group = np.full(n, len(order))
@@ -198,7 +198,7 @@ def show_intervals(report: Report, notes: NumberNotes) -> Html:
         ["up to row", *(f"in {100 * level:.0f} % intervals" for level in LEVELS), "width of 90 % intervals"],
         [
             [f"{row:,}", *(format_percent(float(share)) for share in means[:-1]), format_number(float(means[-1]))]
-            for row, means in thin(periods, MOST_TABLE_ROWS)
+            for row, means in thin(periods, MAX_TABLE_ROWS)
         ],
     )
     caption = (
@@ -250,7 +250,7 @@ def show_importances(report: Report) -> Html | None:
     if not points:
         return None
     last = points[-1][1]
-    best = np.argsort(-last, kind="stable")[:MOST_FEATURES]
+    best = np.argsort(-last, kind="stable")[:MAX_FEATURES]
     rest = np.setdiff1d(np.arange(len(last)), best)
     groups = [(report.features[k], [k]) for k in best]
     whole = {report.features[k]: report.whole_features[k] for k in best if len(report.whole_features)}
@@ -274,7 +274,7 @@ def show_importances(report: Report) -> Html | None:
         ["rows", *(name for name, _ in lines)],
         [
             [f"{line[0]:,}", *(format_percent(values[k][1]) for _, values in lines)]
-            for k, line in thin(list(enumerate(points)), MOST_TABLE_ROWS)
+            for k, line in thin(list(enumerate(points)), MAX_TABLE_ROWS)
         ],
     )
     caption = (

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ...values.planning import Revision
+from ...forest.tuning import Revision
 from ..formatting import format_count, format_number, format_percent
 from .collect import LEVELS, ClassNotes, NumberNotes
 from .contents import Report
-from .drift import BLOCK_ROWS, LEAST_AFTER, LEAST_BEFORE, Drift
+from .drift import BLOCK_ROWS, MIN_AFTER, MIN_BEFORE, Drift
 
 WELL_CALIBRATED = (
     0.03  # largest mean gap between probabilities and shares of correct predictions, unless few rows explain it
 )
 WELL_COVERED = 0.03  # the same for the level of intervals and the share of labels in them
-LEAST_WINDOW = 200  # rows to suggest: fewer make a poor forest, whatever changes
+MIN_WINDOW = 200  # rows to suggest: fewer make a poor forest, whatever changes
 
 
 def write_verdict(report: Report) -> str:
@@ -111,7 +111,7 @@ def advise_window(report: Report) -> str:
     lasted = report.n_rows - last + 1
     if earlier:  # the last change may have come just before the end
         lasted = max(lasted, last - earlier[-1])
-    size = max(round_roughly(lasted / 2), LEAST_WINDOW)
+    size = max(round_roughly(lasted / 2), MIN_WINDOW)
     if report.window is None:
         return f"No window was set: try --window {size}, which forgets older rows."
     if report.window >= lasted and size < report.window:
@@ -141,16 +141,16 @@ def describe_drift(drift: Drift, report: Report) -> str:
 
 def describe_no_drift(report: Report) -> str:
     """Return a sentence about a stream without drift."""
-    if report.n_scored < (LEAST_BEFORE + LEAST_AFTER) * BLOCK_ROWS:
+    if report.n_scored < (MIN_BEFORE + MIN_AFTER) * BLOCK_ROWS:
         return "The stream is too short to find a rise of the error."
     return "No rise of the error was found along the stream."
 
 
 def describe_revision(revision: Revision, before: Revision | None) -> str:
     """Return what a revision changed, without terms of the field."""
-    if revision.metric == "accepted":
+    if revision.feature_weights == "accepted":
         what = "features were weighed anew"
-    elif revision.metric == "rejected":
+    elif revision.feature_weights == "rejected":
         what = "other weights of features were tried, and were no better"
     else:
         what = "the weights of features were kept"

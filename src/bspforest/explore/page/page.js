@@ -3,7 +3,7 @@
 const $ = (id) => document.getElementById(id);
 const SPEEDS = { "2 rows/s": [1, 500], "10 rows/s": [1, 100], "50 rows/s": [6, 120], fastest: [25, 30] }; // rows, and milliseconds between
 
-const view = { models: ["bsp-joint", "mondrian-mean"], shows: "prediction", tree: 0, is_tree: false, has_cuts: true, budget: 1, place: null };
+const view = { models: ["bsp-ridge", "mondrian-mean"], shows: "prediction", tree: 0, is_tree: false, has_cuts: true, budget: 1, place: null };
 const planes = [0, 1].map((k) => new Plane($(`plane-${k}`)));
 let state = null;
 let rows = { ids: [], x: [], y: [], label: [] };

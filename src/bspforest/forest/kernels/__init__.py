@@ -1,0 +1,1 @@
+"""Compiled functions that predict: they read trees, and know of duals and labels."""

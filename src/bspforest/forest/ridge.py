@@ -1,0 +1,382 @@
+"""Ridge prediction: all depths of all trees contribute, with weights found by ridge regression in the kernel of the forest.
+
+Each row stored has a dual, and each node the sum of the duals of its rows. `RidgePrediction` keeps them while rows come and go, and
+solves for the duals when the rows stored have grown by a tenth. When they have doubled, it chooses its `Settings` again, and measures
+how uncertain predictions are.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..trees.coordinates import Coordinates
+from ..trees.trees import TreeEnsemble
+from .columns import collect_columns, find_columns, insert_columns, insert_means
+from .held_out import center
+from .kernel import LOCAL_KERNEL, Kernel
+from .means import MeanPrediction
+from .solver import KernelMatrix, count_work, solve_in_steps
+from .steps import Instalments, finish
+from .tuning import SAMPLE_ROWS, Revision, Settings, correct_ridge, find_current, find_median_root_time, search_settings
+from .uncertainty import (
+    KNOWN_SHARE,
+    MAX_CALIBRATED,
+    Calibration,
+    calibrate,
+    find_quantiles,
+    find_residuals,
+    find_stds,
+    standardise,
+)
+
+if TYPE_CHECKING:
+    from .forest import OnlineForest
+
+# Growth of the rows stored, relative to those at the last solve, after which to solve again; and share of a window that is replaced.
+# What a row that leaves a window has said is missed until then. (Right in a stream with a window of 200: 0.84 with a tenth, 0.87 with
+# this, 0.91 solved for each row.)
+GROWTH, GROWTH_IN_WINDOW = 0.1, 0.03
+
+# The same after a chunk: a solve costs no more than inserting that many rows.
+GROWTH_BY_CHUNK = 0.03
+
+# A stream has nothing to decide with before it has so many rows. (river's TrumpApproval, mean absolute error: 0.303 with 32 rows,
+# 0.274 with 16, 0.283 with 8; ChickWeights 23.5, 23.9, 24.4.)
+MIN_DECIDING = 16
+
+# The bandwidth, in units of the median time of the first cuts, where nothing can be decided.
+FIRST_RATIO = 20.0
+
+# Revisions that are listed, the latest ones.
+MAX_REVISIONS = 100
+
+# Products with all rows and trees that a row of a stream pays for while settings are searched. (A solve takes 5 to 30, after a tenth of
+# growth.)
+PRODUCTS_PER_ROW = 8
+
+
+class Moment(NamedTuple):
+    """When something was done: how many rows had been seen, and how many were stored."""
+
+    n_seen: int = 0
+    n_held: int = 0
+
+    @classmethod
+    def of(cls, forest: OnlineForest) -> Moment:
+        """Return the present moment of a forest."""
+        return cls(forest.n_seen, forest.n_held)
+
+
+@dataclass(eq=False)
+class RidgePrediction:
+    """The duals of a forest, and how they are found.
+
+    Parameters
+    ----------
+    given_bandwidth, given_ridge : float or None
+        None: chosen by held-out error.
+    seed : int
+        For the rows that are held out.
+    kernel : Kernel
+    verbose : bool
+        Print what was decided, to standard error.
+    in_order : bool
+    settings : Settings or None
+        Those in use, from the first row on.
+    mean : ndarray of shape (columns,)
+        The mean label.
+    calibration : Calibration
+        How scores become probabilities.
+    revisions : list of Revision
+    solved, tuned : Moment
+        When duals were last solved for, and settings chosen. With no rows stored then, it is time to do so again.
+    pending : Instalments or None
+        The search for settings that is going on.
+    """
+
+    given_bandwidth: float | None
+    given_ridge: float | None
+    seed: int
+    kernel: Kernel = LOCAL_KERNEL
+    verbose: bool = False
+    in_order: bool = True
+    settings: Settings | None = None
+    mean: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    calibration: Calibration = field(default_factory=Calibration)
+    revisions: list[Revision] = field(default_factory=list)
+    solved: Moment = field(default_factory=Moment)
+    tuned: Moment = field(default_factory=Moment)
+    pending: Instalments[Settings] | None = None
+    _caches: dict[str, Any] = field(default_factory=dict, init=False)  # of rows and trees
+
+    is_tuned = remembers_labels = True
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "pending": copy(self.pending), "_caches": {}}
+
+    def make_fresh(self) -> RidgePrediction:
+        """Return the same prediction rule, which has seen no label."""
+        return RidgePrediction(
+            self.given_bandwidth, self.given_ridge, self.seed, self.kernel, self.verbose, self.in_order
+        )
+
+    def export_state(self) -> dict[str, Any]:
+        """Return what is kept beside duals, residuals, sums and coordinates, as JSON can hold it."""
+        pending = None
+        if self.pending is not None:
+            self.pending.finish()
+            if self.pending.result is not None:
+                pending = [self.pending.owed, *self.pending.result.export_all()]
+        return {
+            **{name: getattr(self, name) for name in ("given_bandwidth", "given_ridge", "seed", "in_order")},
+            **{name: list(getattr(self, name)) for name in ("calibration", "solved", "tuned")},
+            "settings": None if self.settings is None else self.settings.export(),
+            "mean": self.mean.tolist(),
+            "revisions": [list(revision) for revision in self.revisions],
+            "pending": pending,
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], coordinates: Coordinates) -> RidgePrediction:
+        """Return the prediction with the state that `export_state` gave, for trees in these coordinates."""
+        own = cls(state["given_bandwidth"], state["given_ridge"], state["seed"], in_order=state["in_order"])
+        own.settings = None if state["settings"] is None else Settings(coordinates, *state["settings"])
+        own.mean, own.calibration = np.array(state["mean"], float), Calibration(*state["calibration"])
+        own.solved, own.tuned = Moment(*state["solved"]), Moment(*state["tuned"])
+        own.revisions = [Revision(*entries) for entries in state["revisions"]]
+        if state["pending"] is not None:
+            owed, *settings = state["pending"]
+            own.pending = Instalments(None, Settings.restore(settings), owed)
+        return own
+
+    # ------------------------------------------------------------------------------------------------------------------
+    # Learning
+
+    def prepare(self, forest: OnlineForest, *, in_order: bool) -> tuple[Coordinates, Settings | None]:
+        """Return coordinates for trees of the rows stored, and new settings, if it was time to choose. The rows came ``in_order``."""
+        self.in_order, due = in_order, self.settings is None or self._is_time_to_tune(forest)
+        self._cancel()
+        if not due:
+            return find_current(self, forest), None
+        settings = finish(search_settings(self, forest))
+        self.tuned = Moment.of(forest)
+        return settings.coordinates, settings
+
+    def solve(self, forest: OnlineForest, decided: Settings | None, *, rebuilt: bool) -> None:
+        """Solve for the rows stored; with new settings, find also how uncertain predictions are. ``rebuilt``: the trees are new."""
+        self._caches = {}
+        rows = slots, y, w = collect_columns(forest)
+        settings = self._find_bandwidth(forest.trees, decided, rebuilt)
+        matrix = self.kernel.make_matrix(forest.trees, len(slots), settings.bandwidth)
+        start = forest.duals[: len(y)] if self.solved.n_held else None
+        if settings.revision is not None and self.given_ridge is None and len(slots) > SAMPLE_ROWS:
+            settings, found = correct_ridge(self, forest, settings, matrix, rows)
+            start = start if found is None else found
+        self.mean, centred, diagonal = center(y, w, settings.ridge)
+        duals = finish(solve_in_steps(matrix, centred, diagonal, start=start))
+        if decided is not None:
+            self._measure(forest, matrix, rows, settings.ridge)
+        forest.duals[: len(y)] = duals
+        totals = self.kernel.empty_totals(forest.trees)
+        if matrix.knows_nodes:
+            matrix.add_up(totals, set_sums=True)
+        else:
+            self.kernel.make_totals(forest.trees, len(slots), settings.bandwidth, totals, set_sums=True)
+        if settings.revision is not None:
+            self.revisions = [*self.revisions, settings.revision][-MAX_REVISIONS:]
+            if self.verbose and sys.stderr is not None:
+                print(settings.revision.describe(), file=sys.stderr)
+        self.settings = replace(settings, coordinates=forest.trees.coordinates, revision=None)
+        self.solved, self._caches["totals"] = Moment.of(forest), totals
+
+    def _find_bandwidth(self, trees: TreeEnsemble, decided: Settings | None, rebuilt: bool) -> Settings:
+        """Return the settings in use, or those decided, with the bandwidth for these trees."""
+        settings = self.settings if decided is None else decided
+        assert settings is not None
+        is_free = self.given_bandwidth is None
+        undecided = is_free and np.isnan(settings.error)
+        if not undecided and (decided is not None or not rebuilt):
+            return settings
+        unit, bandwidth = find_median_root_time(trees), settings.bandwidth
+        known = 0 < unit < np.inf
+        if undecided:
+            bandwidth = FIRST_RATIO * unit if known else 1.0
+        elif is_free and known and 0 < settings.unit < np.inf:  # time runs as the scaling says
+            bandwidth = bandwidth * unit / settings.unit
+        return replace(settings, bandwidth=bandwidth, unit=unit)
+
+    def _measure(self, forest: OnlineForest, matrix: KernelMatrix, rows: tuple, ridge: float) -> None:
+        """Find how uncertain predictions are, from out-of-sample residuals: known ones of the latest rows, or of rows held out."""
+        slots, y, w = rows
+        residuals = np.full(y.shape, np.nan)
+        if self.settings is not None:  # else they were found with labels that are forgotten
+            residuals[slots] = forest.residuals[slots]
+        latest = slots[len(slots) // 2 :] if self.in_order else slots
+        n_known = np.isfinite(residuals[latest, 0]).sum()
+        if n_known >= KNOWN_SHARE * len(slots) and n_known >= MIN_DECIDING // 2:
+            residuals[slots[: len(slots) - len(latest)]] = np.nan  # of a forest that knew less
+        elif np.count_nonzero(w[slots]) >= 2:
+            residuals[:] = np.nan
+            seed = [self.seed, forest.n_seen]
+            some, found = finish(find_residuals(matrix, slots, y, w, ridge, latest=self.in_order, seed=seed))
+            residuals[some] = found
+        forest.residuals[: len(y)] = residuals
+        n_classes = forest.config.n_classes
+        if n_classes:
+            known = slots[np.isfinite(residuals[slots, 0])][-MAX_CALIBRATED:]
+            self.calibration = calibrate(y[known] - residuals[known], y[known], w[known], n_classes)
+        else:
+            forest.stds[: len(y)] = np.nan
+            forest.stds[slots] = finish(find_stds(matrix, residuals, w, ridge))[slots]
+
+    def learn(self, forest: OnlineForest, slots: np.ndarray) -> tuple[Coordinates, Settings | None] | None:
+        """Give new rows duals; solve for all, if there are many since the last solve; go on with a search, or begin one.
+
+        Return what `prepare` does if that changes.
+        """
+        self._caches = {}
+        n = len(slots)
+        if self.pending is not None and self.pending.is_lost:
+            self._cancel()
+        if self.pending is None and self._is_time_to_tune(forest):
+            self.tuned = Moment.of(forest)
+            if forest.n_held >= MIN_DECIDING:
+                self.pending = Instalments(search_settings(self, forest))
+            elif (current := find_current(self, forest)) is not forest.trees.coordinates:
+                return current, None
+        growth = GROWTH if forest.config.window is None else GROWTH_IN_WINDOW
+        if n > 1:
+            growth = min(growth, GROWTH_BY_CHUNK)
+        due = forest.n_seen - self.solved.n_seen >= growth * self.solved.n_held
+        if n == 1 or not due:  # a single row is given its residual, which tells how uncertain predictions are
+            self._learn_rows(forest, slots)
+        if due:
+            self.solve(forest, None, rebuilt=False)
+        if self.pending is not None:
+            paid = n * PRODUCTS_PER_ROW * count_work(forest.n_held, forest.trees.n_trees, 1)
+            settings = self.pending.advance(paid)
+            if settings is not None:
+                self.pending = None
+                return settings.coordinates, settings
+        return None
+
+    def _is_time_to_tune(self, forest: OnlineForest) -> bool:
+        """Return whether as many rows have come as were stored then: they have doubled, or those in a window been replaced."""
+        return forest.n_seen - self.tuned.n_seen >= self.tuned.n_held
+
+    def _learn_rows(self, forest: OnlineForest, slots: np.ndarray) -> None:
+        assert self.settings is not None
+        columns = np.array(find_columns(forest, slots), np.float64, order="C")
+        used, weights = self.settings, forest.weights[slots]
+        forest.residuals[slots] = self.kernel.learn_rows(
+            forest.trees, slots, columns, weights, self.mean, used.bandwidth, used.ridge, used.step
+        )
+
+    def _cancel(self) -> None:
+        """Drop the search that is going on, if any; it begins again with the next row."""
+        if self.pending is not None:
+            self.pending, self.tuned = None, self.tuned._replace(n_held=0)
+
+    def recentre(self, forest: OnlineForest) -> None:
+        """Do nothing after forgetting: a fresh prediction takes this one's place."""
+
+    def carry(self, forest: OnlineForest, slots: np.ndarray) -> None:
+        """Do nothing before rows are inserted: their duals are 0."""
+
+    def widen(self, places: np.ndarray, n_after: int) -> Callable[[np.ndarray], np.ndarray]:
+        """Return a function that adds columns for more classes to terms or their sums; class k becomes ``places[k]``."""
+        return partial(insert_columns, places=places, n_after=n_after)
+
+    def insert_classes(self, places: np.ndarray, n_after: int) -> None:
+        """Account for more classes, which no row has had so far; class k becomes class ``places[k]``."""
+        if len(self.mean):
+            self.mean = insert_means(self.mean, places, n_after)
+        self._caches = {}
+        self.solved = self.solved._replace(n_held=0)  # the next rows bring a solve
+        self._cancel()  # it has columns for fewer classes
+
+    # ------------------------------------------------------------------------------------------------------------------
+    # Predicting
+
+    def predict(self, forest: OnlineForest, X: np.ndarray) -> np.ndarray:
+        """Return the prediction of each label column for each row."""
+        return self._predict_with_stds(forest, X, with_stds=False)[0]
+
+    def _predict_with_stds(
+        self, forest: OnlineForest, X: np.ndarray, *, with_stds: bool = True
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the prediction of each label column, and, if asked, its standard deviation, from one walk down the trees.
+
+        The standard deviation is that of the neighbours in all trees, averaged. Rows that came since these were found have none.
+        Where no neighbour has one, it is that of all rows.
+        """
+        assert self.settings is not None
+        trees = forest.trees
+        totals = None
+        # Sums along paths round differently: predictions right after a solve are read from totals, in copies and files, too.
+        if self.solved == Moment.of(forest) or len(X) >= forest.n_held // 2 > 0:
+            totals = self._caches.get("totals")
+            if totals is None:
+                totals = self._caches["totals"] = self.kernel.make_totals(
+                    trees, forest.n_held, self.settings.bandwidth, self.kernel.empty_totals(trees)
+                )
+        stds = forest.stds if with_stds else forest.stds[:, :0].copy()
+        out, sums, counts = self.kernel.sum_values(trees, X, self.settings.bandwidth, totals, stds)
+        out /= trees.n_trees
+        out += self.mean
+        unknown = np.tile(self._find_overall_std(forest), (len(X), 1)) if (counts == 0).any() else sums
+        return out, np.divide(sums, counts, out=unknown, where=counts > 0)
+
+    def _find_overall_std(self, forest: OnlineForest) -> np.ndarray:
+        """Return the root mean square of out-of-sample residuals, or of centred labels if none is known; NaN without weights."""
+        slots = forest.rows.held_slots()
+        w = forest.weights[slots]
+        gaps = forest.residuals[slots]
+        known = np.isfinite(gaps).all(axis=1) & (w > 0)
+        if not known.any():
+            gaps, known = find_columns(forest, slots) - self.mean, w > 0
+        if not known.any():
+            return np.full(len(self.mean), np.nan)
+        return np.sqrt(np.average(gaps[known] ** 2, axis=0, weights=w[known]))
+
+    def predict_labels(
+        self, forest: OnlineForest, X: np.ndarray, *, return_std: bool, q: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+        """Return predictions of regression, and, if asked, the standard deviation of the label and its quantiles at ``q``.
+
+        A quantile is the prediction plus its standard deviation times that of standardised residuals.
+        """
+        predicted, stds = self._predict_with_stds(forest, X, with_stds=return_std or q is not None)
+        quantiles = None if q is None else predicted[:, :1] + stds[:, :1] * find_quantiles(self._get_spread(forest), q)
+        if forest.config.n_outputs == 1:
+            predicted, stds = predicted[:, 0], stds[:, :1].ravel()
+        return predicted, stds if return_std else None, quantiles
+
+    def _get_spread(self, forest: OnlineForest) -> tuple[np.ndarray, np.ndarray]:
+        """Return standardised residuals of the rows stored, and weights."""
+        if "spread" not in self._caches:
+            slots = forest.rows.held_slots()
+            found = standardise(forest.residuals[slots, 0], forest.stds[slots, 0], forest.weights[slots])
+            self._caches["spread"] = found
+        return self._caches["spread"]
+
+    def predict_proba(self, forest: OnlineForest, X: np.ndarray, *, hard: bool = False) -> np.ndarray:
+        """Return the probability of each class for each row. There are no votes, ``hard`` or not."""
+        return self.calibration.apply(self.predict(forest, X), forest.config.n_classes)
+
+
+def make_prediction(
+    prediction: str, bandwidth: Any, ridge: Any, seed: int, kernel: Kernel = LOCAL_KERNEL
+) -> MeanPrediction | RidgePrediction:
+    """Return the prediction rule for the parameters of an interface."""
+    if prediction == "mean":
+        return MeanPrediction(kernel)
+    fixed_bandwidth, fixed_ridge = (None if isinstance(given, str) else float(given) for given in (bandwidth, ridge))
+    return RidgePrediction(fixed_bandwidth, fixed_ridge, seed, kernel)
