@@ -186,7 +186,7 @@ def explain(error: Exception) -> str:
     """Return what is wrong with a file, given what was raised when it was read."""
     if isinstance(error, ModelFileError | BrokenTreeError):
         return str(error)
-    return f"not a model file, or a damaged one: {type(error).__name__}: {str(error)[:500]}"
+    return f"not a bspforest model file, or a damaged one: {type(error).__name__}: {str(error)[:500]}"
 
 
 def _read_arrays(archive: zipfile.ZipFile, members: dict[str, tuple[Any, str]], **sizes: int) -> dict[str, np.ndarray]:

@@ -78,7 +78,7 @@ def test_worker_killed_between_calls(client, values, then, tmp_path):
     else:
         forest.to_local()
     forest.predict(X[:1])
-    assert forest.n_shards_lost_ == 1
+    assert forest.n_shards_lost_ >= 1  # its share may be placed on it once more before the scheduler notices
     check_forest(forest, X, y, tmp_path, held=held)
 
 
