@@ -5,6 +5,8 @@ from __future__ import annotations
 import _thread
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import numpy as np
 import pytest
@@ -20,11 +22,18 @@ def regressor(**kw):
     return BSPForestRegressor(**{"n_estimators": 8, "random_state": 0, **kw})
 
 
-def interrupt_after(seconds: float) -> threading.Timer:
-    """Ctrl-C, on any system."""
+@contextmanager
+def interrupt_after(seconds: float) -> Iterator[None]:
+    """Ctrl-C, on any system, somewhere within the block or at its end.
+
+    On a busy machine it may come before the timer has finished starting, so that whatever catches it must enclose this block.
+    """
     timer = threading.Timer(seconds, _thread.interrupt_main)
-    timer.start()
-    return timer
+    try:
+        timer.start()
+        yield
+    finally:
+        timer.join()
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -32,10 +41,8 @@ def test_interrupted_fit_keeps_the_old_forest(n_jobs):
     rows, target = rng.random((50_000, 3)), rng.random(50_000)
     forest = regressor(n_estimators=500, n_jobs=n_jobs).fit(X, y)
     before = forest.predict(X)
-    timer = interrupt_after(0.5)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt), interrupt_after(0.5):
         forest.fit(rows, target)
-    timer.join()
     assert forest.n_samples_seen_ == 60
     np.testing.assert_array_equal(forest.predict(X), before)
 
@@ -46,10 +53,8 @@ def test_interrupt_leaves_a_consistent_forest(values):
     n = 200_000
     rows, target = rng.random((n + 10, 3)), rng.random(n + 10)
     forest = regressor(n_estimators=50, prediction=values).fit(rows[:100], target[:100])
-    timer = interrupt_after(0.6)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt), interrupt_after(0.6):
         forest.partial_fit(rows[100:n], target[100:n])
-    timer.join()
     assert forest.n_samples_seen_ in (100, n)
     assert forest.n_samples_ == forest.n_samples_seen_
     assert {tree.n_points[0] for tree in forest.trees_} == {forest.n_samples_}
@@ -72,13 +77,8 @@ def test_interrupted_after_an_empty_chunk(kind):
     takes = time.perf_counter() - begun
     for k in range(12):
         forest = regressor(n_estimators=30, **kind).partial_fit(rows[:0], [])
-        timer = interrupt_after(takes * (k + 1) / 14)
-        try:
+        with suppress(KeyboardInterrupt), interrupt_after(takes * (k + 1) / 14):
             forest.partial_fit(rows, rows[:, 0])
-            timer.join()
-            time.sleep(10)  # it was done before: the interrupt comes now
-        except KeyboardInterrupt:
-            pass
         if forest.n_samples_:
             forest.predict(rows[:1])  # makes the forest whole
             assert {tree.n_points[0] for tree in forest.trees_} == {forest.n_samples_}
