@@ -18,7 +18,7 @@ from .tables.reading import is_missing
 # What the parameters that shape a forest may be, in every interface.
 FOREST_CONSTRAINTS: dict[str, list] = {
     "n_estimators": [Interval(Integral, 1, None, closed="left")],
-    "cuts": [StrOptions({"pairs", "axes", "isotropic"})],
+    "cuts": [StrOptions({"auto", "pairs", "axes", "isotropic"})],
     "budget": [StrOptions({"auto", "minimax"}), Interval(Real, 0, None, closed="right"), callable],
     "budget_scale": [Interval(Real, 0, None, closed="neither")],
     "min_samples_split": [StrOptions({"auto"}), Interval(Integral, 2, None, closed="left")],

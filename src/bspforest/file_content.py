@@ -19,7 +19,7 @@ import numpy as np
 
 from . import __version__
 from .file_header import ModelFileError, check_int, check_ridge, decode, encode, expect
-from .forest.config import ForestConfig
+from .forest.config import AUTO_CUTS, FAMILIES, ForestConfig
 from .forest.forest import OnlineForest
 from .forest.keys import LONGEST, SALT_BYTES, KeyTable
 from .forest.means import MeanPrediction
@@ -104,6 +104,7 @@ def describe(estimator: BSPForest, extra: dict[str, Any] | None) -> tuple[dict[s
             "n_held": int(own.n_held),
             "n_seen": int(own.n_seen),
             "budget": encode(float(own.budget), "budget_"),
+            "cuts": own.cuts,
             "scaling": used.kind if own.config.is_scaled_by_rows else given,
             "held_at_scaling": int(own.held_at_scaling),
             "learned_since": int(own.learned_since),
@@ -253,6 +254,9 @@ def _make_estimator(header: dict[str, Any], n_outputs: int, coordinates: Coordin
 def _make_forest(config: ForestConfig, header: dict[str, Any], coordinates: Coordinates) -> OnlineForest:
     """Return the forest of a header, without its rows."""
     shape = header["forest"]
+    possible = AUTO_CUTS if config.cuts == "auto" else (config.cuts,)
+    expect(shape["cuts"] in possible, f"the cuts are {str(shape['cuts'])[:50]!r}")
+    coordinates = coordinates.cut_by(FAMILIES[shape["cuts"]])
     n_seen, n_held = check_int(shape["n_seen"], "n_seen"), check_int(shape["n_held"], "n_held")
     rule = _restore_prediction(header["prediction"], config, coordinates, n_seen, n_held)
     # The trees are replaced, or, if they are built again, have random streams of their own.
@@ -284,7 +288,9 @@ def _restore_prediction(
     rule = RidgePrediction.from_state(state, coordinates)
     if rule.pending is not None and rule.pending.result is not None:
         planned = rule.pending.result.coordinates
-        expect(len(planned.low) == config.n_features, "the revision that was going on is of other features")
+        families = (planned.family, coordinates.family) if config.cuts != "auto" else ()
+        same = len(planned.low) == config.n_features and len(set(families)) < 2
+        expect(same, "the revision that was going on is of other features or cuts")
         make_coordinates(
             np.stack([planned.low, planned.high]), planned.weights, np.stack([planned.knots, planned.ranks])
         )

@@ -158,13 +158,14 @@ def check_ridge(state: dict[str, Any], n_seen: int, n_held: int, n_columns: int)
         "given_ridge": (None, is_positive),
         "seed": range(2**32),
         "in_order": bool,
+        "unit": is_positive,
         "calibration": [is_positive, is_positive],
         "solved": [count, count],
         "tuned": [count, count],
         "settings": (None, settings),
         "mean": [float] * (0 if state["settings"] is None else n_columns),
         "revisions": [revision] * min(len(state["revisions"]), MAX_REVISIONS),
-        "pending": (None, [is_finite, *settings, list, (None, revision)]),
+        "pending": (None, [is_finite, *settings, range(2), list, (None, revision)]),
     }
     expect(state.keys() == kinds.keys(), f"ridge has other entries than {', '.join(kinds)}")
     for name, kind in kinds.items():

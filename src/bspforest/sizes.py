@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from .forest.config import FAMILIES, MIN_SAMPLES_SPLIT, count_columns
+from .forest.config import AUTO_CUTS, FAMILIES, choose_min_split, count_columns
 from .forest.leaf_means import count_terms
 from .trees.coordinates import MAX_KNOTS
 from .trees.layout import CUT, DUE, ISOTROPIC, LEAF, STATE
@@ -24,12 +24,12 @@ class Size(NamedTuple):
 def estimate_size(
     n_samples: int,
     n_features: int,
-    n_estimators: int = 100,
+    n_estimators: int = 200,
     *,
     prediction: Literal["ridge", "mean"] = "ridge",
     n_classes: int = 0,
     n_outputs: int = 1,
-    cuts: Literal["pairs", "axes", "isotropic"] = "pairs",
+    cuts: Literal["auto", "pairs", "axes", "isotropic"] = "auto",
     min_samples_split: int | Literal["auto"] = "auto",
     scaling: str | None = "auto",
 ) -> Size:
@@ -51,7 +51,7 @@ def estimate_size(
     n_classes : int, default=0
         0 for regression.
     n_outputs : int, default=1
-    cuts : {"pairs", "axes", "isotropic"}, default="pairs"
+    cuts : {"auto", "pairs", "axes", "isotropic"}, default="auto"
     min_samples_split : int or "auto", default="auto"
     scaling : str or None, default="auto"
         With "quantile", rows are held twice: as given, and as ranks. "auto" may choose that.
@@ -74,10 +74,10 @@ def estimate_size(
     """
     if prediction not in ("ridge", "mean"):
         raise ValueError(f"prediction must be 'ridge' or 'mean', got {prediction!r}")
-    if cuts not in FAMILIES:
-        raise ValueError(f"cuts must be one of {', '.join(FAMILIES)}, got {cuts!r}")
-    joint, family = prediction == "ridge", FAMILIES[cuts]
-    split = MIN_SAMPLES_SPLIT[prediction] if min_samples_split == "auto" else min_samples_split
+    if cuts not in ("auto", *FAMILIES):
+        raise ValueError(f"cuts must be one of auto, {', '.join(FAMILIES)}, got {cuts!r}")
+    joint, family = prediction == "ridge", FAMILIES[AUTO_CUTS[0] if cuts == "auto" else cuts]
+    split = choose_min_split(n_estimators, is_ridge=joint) if min_samples_split == "auto" else min_samples_split
     n_columns = count_columns(n_classes, n_outputs) if joint else 0
     n_terms = n_columns or count_terms(n_classes)
 

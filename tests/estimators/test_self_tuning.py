@@ -14,9 +14,9 @@ from sklearn.metrics import log_loss
 
 from bspforest import BSPForestClassifier, BSPForestRegressor
 from bspforest.forest import stepping
-from bspforest.forest.uncertainty import Calibration
+from bspforest.forest.calibration import Calibration
 
-PLAIN = {"feature_weights": None, "scaling": "minmax"}
+PLAIN = {"feature_weights": None, "scaling": "minmax", "cuts": "pairs"}
 
 
 def regressor(**parameters) -> BSPForestRegressor:
@@ -167,7 +167,7 @@ def test_bandwidth_follows_the_scale_of_labels():
     X = np.random.default_rng(0).random((400, 2))
     ratios = []
     for y in (X[:, 0], np.sign(np.sin(40 * X[:, 0]))):
-        forest = regressor(min_samples_split=2, **PLAIN).fit(X, y)
+        forest = regressor(min_samples_split=2, ridge=0.1, **PLAIN).fit(X, y)
         ratios.append(forest.bandwidth_ / forest._forest.prediction.settings.unit)
     assert ratios[0] <= 5.0 and ratios[1] >= 10.0
 

@@ -15,8 +15,8 @@ from recount import check_sums
 from revisions import settle
 
 from bspforest import BSPForestClassifier, load
+from bspforest.forest.calibration import expand
 from bspforest.forest.columns import insert_columns
-from bspforest.forest.uncertainty import expand
 
 rng = np.random.default_rng(0)
 X = rng.random((300, 3))

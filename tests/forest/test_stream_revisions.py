@@ -86,7 +86,7 @@ def test_nothing_is_lost_in_a_revision(parameters):
     assert [r.n_samples_seen for r in forest.revisions_] == sorted({r.n_samples_seen for r in forest.revisions_})
     high = forest._forest.range[1]
     if "scaling" not in parameters and forest.revisions_[-1].scaling == "minmax":
-        assert (high > X[:120].max(axis=0)).all(), "trees are in the new range"
+        assert (high > 0.9 * X[:240].max(axis=0)).all(), "trees are in the new range"
 
 
 @pytest.mark.parametrize("scaling", ["auto", "quantile"])
@@ -231,7 +231,14 @@ def test_law_after_a_revision(window):
     Z = rng.random((70, 2))
     Z[20:] = 3.0 * Z[20:] - 1.0
     labels = Z.sum(axis=1)
-    given = {"feature_weights": None, "scaling": "minmax", "bandwidth": 1.0, "ridge": 1.0, "min_samples_split": 2}
+    given = {
+        "feature_weights": None,
+        "scaling": "minmax",
+        "bandwidth": 1.0,
+        "ridge": 1.0,
+        "min_samples_split": 2,
+        "cuts": "pairs",
+    }
     forest = make(n_estimators=n_trees, budget=tau, window=window, **given)
     for k in range(70):
         forest.partial_fit(Z[k : k + 1], labels[k : k + 1])

@@ -8,6 +8,7 @@ import pytest
 
 from bspforest import BSPForestRegressor
 from bspforest.forest import held_out as held_out_rows
+from bspforest.forest.calibration import COARSE, find_calibration
 from bspforest.forest.solver import KernelMatrix
 from bspforest.forest.steps import finish
 
@@ -21,36 +22,44 @@ def make(**parameters) -> BSPForestRegressor:
     return BSPForestRegressor(**{"n_estimators": 8, "prediction": "ridge", "random_state": 0, **parameters})
 
 
-def find_errors(forest, labels: np.ndarray, w: np.ndarray, bandwidth: float, ridge: float) -> tuple[float, float]:
+def find_errors(
+    forest, labels: np.ndarray, w: np.ndarray, bandwidth: float, ridge: float, n_classes: int
+) -> tuple[float, float]:
     """Return the held-out error with a bandwidth and a ridge, for a forest of few rows, and the same by brute force."""
     inner = forest._forest
     slots = inner.rows.held_slots()
-    held_out = held_out_rows.HeldOut(slots, labels, w, latest=True, rng=np.random.default_rng(0))
+    rng = np.random.default_rng(0)
+    held_out = held_out_rows.HeldOut(slots, labels, w, n_classes=n_classes, latest=True, rng=rng)
     matrix = KernelMatrix(inner.trees, len(slots), bandwidth)
-    found = finish(held_out.errors(matrix, np.array([ridge])))
+    found = finish(held_out.errors(matrix, np.array([ridge]), 1.0))
     oracle = dense.DenseForest(forest)
-    K, errors = oracle.kernel(bandwidth), []
+    K, scores = oracle.kernel(bandwidth), []
     for k in slots:
         rest = np.where(slots == k, 0.0, w)
         mean, duals = oracle.solve(labels, bandwidth, ridge, rest)
-        errors.append(np.sum((labels[k] - mean - K[k] @ duals) ** 2) * w[k] / w.mean())
-    return held_out.average(found[0]), float(np.mean(errors))
+        scores.append(mean + K[k] @ duals)
+    errors = np.sum((labels - scores) ** 2, axis=1)
+    if n_classes:
+        calibration = find_calibration(np.array(scores), labels, w[held_out.rows].mean() * w / w.mean(), COARSE)[0]
+        p = calibration.apply(np.array(scores), n_classes)
+        errors = -np.log(p[labels > 0])
+    return held_out.average(found[0]), float(np.mean(errors * w / w.mean()))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("kind", ["two outputs", "classes"])
-def test_validation_error(kind, weighted, tight):
-    """Five rows are held out one at a time, and errors summed over label columns.
+@pytest.mark.parametrize("n_classes", [0, 3], ids=["two outputs", "classes"])
+def test_validation_error(n_classes, weighted, tight):
+    """Five rows are held out one at a time. Errors are squares, summed over label columns; of classes, log losses.
 
     Failed with the mean label taken from all rows, with weights of errors left out, with four folds, and with one column alone.
     """
     w = 1.0 + np.arange(5) % 3 if weighted else np.ones(5)
     labels = np.stack([y[:5], 3 * X[:5, 2]], axis=1)
-    if kind == "classes":
-        labels = dense.columns_of(np.array([0, 1, 2, 1, 0]), 3)
+    if n_classes:
+        labels = dense.columns_of(np.array([0, 1, 2, 1, 0]), n_classes)
     forest = make(scaling="minmax", feature_weights=None).fit(X[:5], y[:5], sample_weight=w)
     for bandwidth, ridge in ((3.0, 0.7), (0.2, 5.0)):
-        found, expected = find_errors(forest, labels, w, bandwidth, ridge)
+        found, expected = find_errors(forest, labels, w, bandwidth, ridge, n_classes)
         assert found == pytest.approx(expected, rel=1e-7)
 
 
@@ -60,7 +69,7 @@ def test_which_rows_are_held_out(monkeypatch):
     Failed with the two swapped.
     """
     monkeypatch.setattr(held_out_rows, "FEW_ROWS", 10)
-    monkeypatch.setattr(held_out_rows, "MAX_HELD_OUT", 16)
+    monkeypatch.setattr(held_out_rows, "MAX_FOLD", 16)
     labels = np.zeros(400)
     labels[320:] = 10.0 * rng.choice([-1.0, 1.0], 80)
     assert make().partial_fit(X, labels).validation_error_ == pytest.approx(100.0, rel=0.2)
@@ -81,7 +90,7 @@ def test_choice_depends_on_the_seed_alone():
 @pytest.mark.parametrize("given", [{"bandwidth": 2.5}, {"ridge": 0.07}, {"bandwidth": 0.3, "ridge": 11.0}])
 def test_given_numbers_are_kept(given):
     """Through every way to learn and forget. Failed with the nearest number that is tried taken instead."""
-    forest = make(feature_weights=None, scaling="minmax", **given)
+    forest = make(feature_weights=None, scaling="minmax", cuts="pairs", **given)
     for a, b in ((0, 50), (50, 51), (51, 120), (120, 400)):
         forest.partial_fit(X[a:b] * (2.0 if a == 120 else 1.0), y[a:b])
         assert all(getattr(forest, f"{name}_") == value for name, value in given.items())

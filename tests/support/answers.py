@@ -7,7 +7,7 @@ import numpy as np
 from agreement import find_columns
 
 from bspforest.estimators.encoding import EncodedRows
-from bspforest.forest.uncertainty import expand
+from bspforest.forest.calibration import expand
 
 
 def make_queries(forest, n: int, seed: int) -> np.ndarray:

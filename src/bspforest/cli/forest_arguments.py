@@ -24,9 +24,12 @@ class ForestArgument(NamedTuple):
 
 
 FOREST_ARGUMENTS = {
-    "trees": ForestArgument("n_estimators", 100, "number of trees", count),
+    "trees": ForestArgument("n_estimators", 200, "number of trees", count),
     "cuts": ForestArgument(
-        "cuts", "pairs", "oblique, Mondrian, or in any direction", choices=("pairs", "axes", "isotropic")
+        "cuts",
+        "auto",
+        "oblique or Mondrian, by held-out error; oblique; Mondrian; or in any direction",
+        choices=("auto", "pairs", "axes", "isotropic"),
     ),
     "prediction": ForestArgument(
         "prediction",

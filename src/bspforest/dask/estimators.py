@@ -232,7 +232,7 @@ class DaskBSPForestRegressor(OnCluster, BSPForestRegressor):
 
     Parameters
     ----------
-    n_estimators : int, default=100
+    n_estimators : int, default=200
     client : distributed.Client or None, default=None
         None: the current one. It is not among the parameters that `clone` copies.
     **parameters
@@ -245,7 +245,7 @@ class DaskBSPForestRegressor(OnCluster, BSPForestRegressor):
 
     _local = BSPForestRegressor
 
-    def __init__(self, n_estimators: int = 100, *, client: Client | None = None, **parameters: Any) -> None:
+    def __init__(self, n_estimators: int = 200, *, client: Client | None = None, **parameters: Any) -> None:
         super().__init__(n_estimators, **parameters)
         self.client = client
 
@@ -331,7 +331,7 @@ class DaskBSPForestClassifier(OnCluster, BSPForestClassifier):
 
     Parameters
     ----------
-    n_estimators : int, default=100
+    n_estimators : int, default=200
     client : distributed.Client or None, default=None
         None: the current one. It is not among the parameters that `clone` copies.
     **parameters
@@ -340,7 +340,7 @@ class DaskBSPForestClassifier(OnCluster, BSPForestClassifier):
 
     _local = BSPForestClassifier
 
-    def __init__(self, n_estimators: int = 100, *, client: Client | None = None, **parameters: Any) -> None:
+    def __init__(self, n_estimators: int = 200, *, client: Client | None = None, **parameters: Any) -> None:
         super().__init__(n_estimators, **parameters)
         self.client = client
 

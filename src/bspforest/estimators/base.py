@@ -80,9 +80,9 @@ class BSPForest(EncodesTables):
 
     def __init__(
         self,
-        n_estimators: int = 100,
+        n_estimators: int = 200,
         *,
-        cuts: str = "pairs",
+        cuts: str = "auto",
         budget: str | float | Callable[[int], float] = "auto",
         budget_scale: float = 1.0,
         min_samples_split: int | str = "auto",
@@ -374,6 +374,11 @@ class BSPForest(EncodesTables):
     def n_samples_(self) -> int:
         """Rows held."""
         return self._fitted_forest().n_held
+
+    @property
+    def cuts_(self) -> str:
+        """The family of cuts in use: ``"pairs"``, ``"axes"`` or ``"isotropic"``."""
+        return self._fitted_forest().cuts
 
     @property
     def bandwidth_(self) -> float:

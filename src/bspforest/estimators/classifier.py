@@ -28,18 +28,20 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
 
     Parameters
     ----------
-    n_estimators : int, default=100
+    n_estimators : int, default=200
         Number of trees.
-    cuts : {"pairs", "axes", "isotropic"}, default="pairs"
-        Where cuts may fall: lines in two features at a time (the paper's oblique cuts), thresholds of one feature
-        (a Mondrian forest), or hyperplanes of any direction (a STIT forest).
+    cuts : {"auto", "pairs", "axes", "isotropic"}, default="auto"
+        Where cuts may fall: ``"pairs"``, lines in two features at a time (the paper's oblique cuts); ``"axes"``, thresholds of one
+        feature (a Mondrian forest); ``"isotropic"``, hyperplanes of any direction (a STIT forest). ``"auto"`` is pairs, unless
+        axes have a clearly lower held-out error; leaf means always use pairs.
     budget : "auto", "minimax", float, math.inf or callable, default="auto"
         How long trees grow. ``"minimax"`` is n^(1/(d+2)) for n rows held and d features; a callable is given n and must
         not decrease. A larger budget means smaller leaves. ``"auto"`` is infinite for joint values and minimax for means.
     budget_scale : float, default=1.0
         Multiplies the budget. With ``prediction="mean"``, tune this first.
     min_samples_split : "auto" or int, default="auto"
-        A node with fewer rows is not cut. ``"auto"`` is 2 for joint values and 4 for means.
+        A node with fewer rows is not cut. ``"auto"`` is a sixth of the number of trees, at least 2 and at most 32, for ridge
+        predictions, and 4 for means.
     scaling : "auto", "minmax", "quantile", None or (low, high), default="auto"
         How each feature is scaled to [0, 1]: by the range of the rows held (``"minmax"``), by ranks among them (``"quantile"``),
         or by a given range; None leaves features as they are. ``"auto"`` is ``"minmax"`` unless ranks have a lower held-out error;
@@ -155,9 +157,9 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
 
     def __init__(
         self,
-        n_estimators: int = 100,
+        n_estimators: int = 200,
         *,
-        cuts: str = "pairs",
+        cuts: str = "auto",
         budget: str | float | Callable[[int], float] = "auto",
         budget_scale: float = 1.0,
         min_samples_split: int | str = "auto",

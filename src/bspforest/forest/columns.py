@@ -26,12 +26,17 @@ def find_columns(forest: OnlineForest, slots: np.ndarray) -> np.ndarray:
 
 
 def collect_columns(forest: OnlineForest) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the slots of the rows stored, and label columns and weights by slot; free slots have no weight."""
+    """Return the slots of the rows stored, and label columns and relative weights by slot; free slots have no weight."""
     slots = forest.rows.held_slots()
     columns = find_columns(forest, slots)
     y, w = np.zeros((forest.rows.n_slots, columns.shape[1])), np.zeros(forest.rows.n_slots)
-    y[slots], w[slots] = columns, forest.weights[slots]
+    y[slots], w[slots] = columns, forest.weights[slots] / find_unit(forest.weights[slots])
     return slots, y, w
+
+
+def find_unit(w: np.ndarray) -> float:
+    """Return the mean of positive weights, by which weights are divided: a common factor changes nothing."""
+    return float(w[w > 0].mean()) if (w > 0).any() else 1.0
 
 
 def average(y: np.ndarray, w: np.ndarray) -> np.ndarray:

@@ -53,6 +53,7 @@ def convert_forest(
     else:
         scaled = config.make_coordinates()
     weights = np.where(sources >= 0, forest.trees.coordinates.weights[sources], 1.0)
+    scaled = scaled.cut_by(forest.trees.coordinates.family)
     other.trees.set_coordinates(scaled.weigh(_inherit(weights, sources, groups)))
     return other
 

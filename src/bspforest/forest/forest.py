@@ -43,7 +43,7 @@ def allocate_trees(config: ForestConfig, streams: np.ndarray) -> TreeEnsemble:
     """Return empty trees, one per random stream, that hold no rows."""
     return TreeEnsemble(
         allocate(
-            family=FAMILIES[config.cuts],
+            family=config.first_family,
             min_split=config.min_samples_split,
             n_features=config.n_features,
             streams=streams,
@@ -117,6 +117,11 @@ class OnlineForest:
     def range(self) -> tuple[np.ndarray, np.ndarray]:
         """The range of features that is scaled to [0, 1]."""
         return self.trees.coordinates.low, self.trees.coordinates.high
+
+    @property
+    def cuts(self) -> str:
+        """The family of cuts in use."""
+        return next(name for name, family in FAMILIES.items() if family == self.trees.coordinates.family)
 
     def held_rows(self) -> np.ndarray:
         """Return the rows stored, oldest first, as they were given."""
@@ -342,17 +347,17 @@ class OnlineForest:
         self.held_at_scaling, self.learned_since = self.n_held, 0
 
     def fit_coordinates(self, slots: np.ndarray, kind: str | None = None) -> Coordinates:
-        """Return coordinates for the rows in some slots: of this kind, or as the configuration says."""
-        if self.config.is_scaled_by_rows:
-            fitted = Coordinates.fit(kind or self.config.scaling_kind, self.trees.given, slots)
-            return fitted.weigh(self.config.first_weights)
-        return self.trees.coordinates.weigh(self.config.first_weights)
+        """Return coordinates for the rows in some slots: scaled in this way, or as the configuration says, to begin with."""
+        first = self.config.make_coordinates()
+        if not self.config.is_scaled_by_rows:
+            return first
+        return Coordinates.fit(kind or self.config.scaling_kind, self.trees.given, slots).like(first)
 
     def _revise_scaling(self, *, always: bool = False) -> None:
         """If the scaling is off, or ``always`` if it is not that of the rows stored, build the trees again with a new one."""
         used = self.trees.coordinates
         if self.config.is_scaled_by_rows:
-            new = self.fit_coordinates(self.rows.held_slots(), used.kind).weigh(used.weights)
+            new = self.fit_coordinates(self.rows.held_slots(), used.kind).like(used)
             if always or not used.is_close(new):
                 self.build(new)
         self.held_at_scaling, self.learned_since = self.n_held, 0
@@ -393,7 +398,7 @@ class OnlineForest:
     @property
     def _trees_depend_on_labels(self) -> bool:
         """Whether trees are cut in coordinates that were chosen by labels."""
-        return self.config.learns_weights or self.config.scaling == "auto"
+        return self.config.learns_weights or self.config.chooses_scaling or self.config.cuts == "auto"
 
     def _find_ends(self, slots: np.ndarray) -> np.ndarray:
         """Return the features whose scaling depends on rows at the ends of ranges, or, with ranks, on all rows."""

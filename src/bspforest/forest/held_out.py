@@ -7,41 +7,25 @@ predictions at the rows held out are carried along.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from . import solver
+from .calibration import COARSE, expand, find_calibration
 from .columns import average
-from .solver import MIN_DIAGONAL, KernelMatrix, solve_in_steps
+from .solver import MIN_DIAGONAL, KernelMatrix
 from .steps import Steps
 
-# Five folds up to so many rows; for more, one fold of a fifth, of at most so many.
+# Five folds up to so many rows. For more, folds of a fifth, of at most so many rows: four for one label column, which are multiplied
+# together, and two for more.
 FEW_ROWS = 2_000
-MAX_HELD_OUT = 4_000
+MAX_FOLD = 2_000
+FOLDS, MANY_FOLDS = 5, (4, 2)
 
-# Label columns that are tried; more are projected to so many. (Five bandwidths with the 26 classes of letter took 30 s.)
-MAX_COLUMNS = 8
-
-# Standard errors by which the error may grow for a larger ridge: in a batch, and in a stream, whose next rows are like the latest.
-# (In a batch, one: flights in time order 35.9, dna with four components 0.900. Three: 35.2, 0.904; Friedman's function and the other
-# sets as before. One standard error of the errors themselves is far more: Friedman's function with ten features 1.13 instead of 1.09,
-# satimage 0.906 instead of 0.911. In a stream, one: Electricity 0.912. Three: 0.901.)
-ALLOWED, ALLOWED_IN_STREAM = 3.0, 1.0
+# Standard errors of the paired differences by which the error may grow for a larger ridge.
+ALLOWED = 1.0
 
 # Tolerance of solutions that are only compared, relative to others.
 ROUGH = 3.0
-
-
-def project(y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return at most `MAX_COLUMNS` columns whose squared errors add up, in the mean, to those of all columns: random signed sums.
-
-    Predictions are linear in the labels, so the error of a sum is the sum of the errors.
-    """
-    if y.shape[1] <= MAX_COLUMNS:
-        return y
-    signs = rng.choice([-1.0, 1.0], size=(y.shape[1], MAX_COLUMNS))
-    return y @ (signs / np.sqrt(MAX_COLUMNS))
 
 
 def center(y: np.ndarray, w: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -61,15 +45,15 @@ class HeldOut:
         The rows to learn from and to hold out, oldest first.
     y, w : ndarray
         Labels and weights by slot.
+    n_classes : int
+        Of the label columns; 0 in regression.
     latest : bool
         Hold out some of the latest rows: a stream has a direction. They are drawn at random, as from the others: with the latest fifth
         as a whole, held-out rows are further from the others than the next row of a stream will be, and too large ridges are chosen.
         (Electricity, first 20,000: 0.912 instead of 0.899.)
     rng : numpy.random.Generator
-    few_rows : int or None
-        Five folds up to so many rows; None: `FEW_ROWS`.
-    most : int or None
-        Rows held out, at most, if there is one fold; None: `MAX_HELD_OUT`.
+    few_rows, n_folds, most : int or None
+        Five folds up to so many rows; else so many folds of at most so many rows. None: as the constants say.
     """
 
     def __init__(
@@ -78,18 +62,23 @@ class HeldOut:
         y: np.ndarray,
         w: np.ndarray,
         *,
+        n_classes: int,
         latest: bool,
         rng: np.random.Generator,
         few_rows: int | None = None,
+        n_folds: int | None = None,
         most: int | None = None,
     ) -> None:
-        self._allowed = ALLOWED_IN_STREAM if latest else ALLOWED
         slots = slots[w[slots] > 0]
-        few_rows = FEW_ROWS if few_rows is None else few_rows
-        folds = list(self._make_folds(slots, latest, rng, few_rows, MAX_HELD_OUT if most is None else most))
         n_columns = y.shape[1]
+        few_rows = FEW_ROWS if few_rows is None else few_rows
+        n_folds = MANY_FOLDS[n_columns > 1] if n_folds is None else n_folds
+        folds = make_folds(slots, latest, rng, few_rows, n_folds, MAX_FOLD if most is None else most)
+        self._n_classes = n_classes
+        # Classes without rows have no part in probabilities: a forest that has just met a class decides as one that knew it.
+        self._has_rows = expand(y[slots], n_classes).any(axis=0)
         # Standard errors of squared errors take the fourth power of labels, which may be 1e100.
-        self.scale = float(np.abs(y[slots]).max(initial=0.0)) or 1.0
+        self.scale = 1.0 if n_classes else float(np.abs(y[slots]).max(initial=0.0)) or 1.0
         self._heaviest = float(w[slots].max())
         y, w = y / self.scale, w / self._heaviest
         self.rows = np.concatenate(folds)
@@ -110,36 +99,22 @@ class HeldOut:
             self._roots[:, own] = np.sqrt(inside)[:, None]
             self._goals[:, own] = self._roots[:, own] * (y - self._means[own])
 
-    @staticmethod
-    def _make_folds(
-        slots: np.ndarray, latest: bool, rng: np.random.Generator, few_rows: int, most: int
-    ) -> Iterator[np.ndarray]:
-        if latest:
-            slots = slots[-5 * most :]
-        order, n = rng.permutation(slots), len(slots)
-        if n <= few_rows:
-            yield from np.array_split(order, min(5, n))
-        else:
-            yield order[: min(n // 5, most)]
+    def errors(self, matrix: KernelMatrix, ridges: np.ndarray, rough: float) -> Steps[np.ndarray]:
+        """Return the errors of the rows held out, for each ridge, in increasing order, and each row.
 
-    def errors(self, matrix: KernelMatrix, ridges: np.ndarray) -> Steps[np.ndarray]:
-        """Return the squared errors of the rows held out, for each ridge, in increasing order, and each row.
-
-        They are in units of ``scale`` squared, summed over columns, and times the row's weight over the mean weight. Small ridges
-        take the most products. They are not tried, and have infinite errors, if the error rises before: a solution that is not
-        reached yet is like one with a larger ridge.
+        They are squared errors, in units of ``scale`` squared and summed over columns, or log losses, times the row's weight over the mean
+        weight. Small ridges take the most products. They are not tried, and have infinite errors, if the error rises before: a solution
+        that is not reached yet is like one with a larger ridge. ``rough`` is their tolerance, relative to that of other solutions.
         """
-        errors, _ = yield from self._predict(matrix, ridges)
+        errors, _ = yield from self._predict(matrix, ridges, rough)
         return errors
 
-    def residuals(self, matrix: KernelMatrix, ridge: float) -> Steps[np.ndarray]:
-        """Return the labels of the rows held out less their predictions, in units of the labels."""
-        _, predicted = yield from self._predict(matrix, np.array([ridge]), ROUGH)
-        return (self._y - self._means[self._columns] - predicted[0]) * self.scale
+    def errors_and_residuals(self, matrix: KernelMatrix, ridges: np.ndarray) -> Steps[tuple[np.ndarray, np.ndarray]]:
+        """Return errors, as above, and for each ridge labels less predictions, in units of the labels."""
+        errors, predicted = yield from self._predict(matrix, ridges, ROUGH)
+        return errors, (self._y - self._means[self._columns] - predicted) * self.scale
 
-    def _predict(
-        self, matrix: KernelMatrix, ridges: np.ndarray, rough: float = 1.0
-    ) -> Steps[tuple[np.ndarray, np.ndarray]]:
+    def _predict(self, matrix: KernelMatrix, ridges: np.ndarray, rough: float) -> Steps[tuple[np.ndarray, np.ndarray]]:
         run = _ShiftedRun(self._goals, np.maximum(ridges / self._heaviest, MIN_DIAGONAL), rough)
         predicted = np.zeros((len(ridges), *self._y.shape))
         ahead = np.zeros_like(predicted)  # what the next step would add
@@ -164,41 +139,48 @@ class HeldOut:
         """Return the mean of errors in units of the labels."""
         return float(errors.mean()) * self.scale**2
 
-    def errors_of(
-        self, matrix: KernelMatrix, ridge: float, start: np.ndarray | None
-    ) -> Steps[tuple[np.ndarray, np.ndarray]]:
-        """Return the errors for one ridge, with a single fold, and the duals, searched from ``start`` on."""
-        n_columns = self._y.shape[1]
-        roots = self._roots[:, 0]
-        with np.errstate(divide="ignore"):
-            diagonal = np.where(roots > 0, np.maximum(ridge / self._heaviest / roots**2, MIN_DIAGONAL), np.inf)
-        y = np.divide(self._goals, self._roots, out=np.zeros_like(self._goals), where=self._roots > 0)[:, :n_columns]
-        tolerance = ROUGH * solver.TOLERANCE
-        duals = yield from solve_in_steps(matrix, y, diagonal, start=start, tolerance=tolerance)
-        predicted = self._means[:n_columns] + matrix.multiply(duals)[self.rows]
-        return np.sum((self._y - predicted) ** 2, axis=1) * self.weights, duals
-
-    def pick_ridge(self, errors: np.ndarray) -> int:
-        """Return the largest ridge whose error is not clearly larger than the best: steadier.
-
-        ``errors`` are by ridge, in increasing order, and row. Clearly is by so many standard errors of the paired differences.
-        """
-        known = np.flatnonzero(np.isfinite(errors).all(axis=1))
-        best = errors[known[errors[known].mean(axis=1).argmin()]]
-        gaps = errors[known] - best
-        standard_errors = gaps.std(axis=1) / np.sqrt(errors.shape[1])
-        return int(known[gaps.mean(axis=1) <= self._allowed * standard_errors][-1])
+    def _lose(self, predicted: np.ndarray) -> np.ndarray:
+        """Return the loss of each row, times its weight."""
+        gaps = self._y - self._means[self._columns] - predicted
+        if self._n_classes < 2:
+            return np.sum(gaps**2, axis=1) * self.weights
+        scores, y = (expand(columns, self._n_classes)[:, self._has_rows] for columns in (self._y - gaps, self._y))
+        return find_calibration(scores, y, self.weights, COARSE)[1] * self.weights
 
     def _settle(self, solved: np.ndarray, predicted: np.ndarray, errors: np.ndarray) -> bool:
         """Note the errors of systems that are newly solved; return whether to stop."""
-        means = self._means[self._columns]
         for k in np.flatnonzero(solved & np.isinf(errors[:, 0])):
-            errors[k] = np.sum((self._y - means - predicted[k]) ** 2, axis=1) * self.weights
+            errors[k] = self._lose(predicted[k])
         known = np.flatnonzero(np.isfinite(errors[:, 0]))
         if not len(known):
             return False
         by_ridge = errors[known].mean(axis=1)
         return bool(known[0] == 0 or by_ridge[0] > by_ridge.min())
+
+
+def make_folds(
+    slots: np.ndarray, latest: bool, rng: np.random.Generator, few_rows: int, n_folds: int, most: int
+) -> list[np.ndarray]:
+    """Return rows that are held out together, drawn at random: all rows in folds, or some, of the latest ones."""
+    if len(slots) <= few_rows:
+        return np.array_split(rng.permutation(slots), min(FOLDS, len(slots)))
+    size = min(len(slots) // FOLDS, most)
+    if latest:
+        slots = slots[-FOLDS * size :]
+    order = rng.permutation(slots)
+    return [order[k * size : (k + 1) * size] for k in range(n_folds)]
+
+
+def pick_ridge(errors: np.ndarray, allowed: float = ALLOWED) -> int:
+    """Return the number of the largest ridge whose error is not clearly larger than the best: steadier.
+
+    ``errors`` are by ridge, in increasing order, and row. Clearly is by so many standard errors of the paired differences.
+    """
+    known = np.flatnonzero(np.isfinite(errors).all(axis=1))
+    best = errors[known[errors[known].mean(axis=1).argmin()]]
+    gaps = errors[known] - best
+    standard_errors = gaps.std(axis=1) / np.sqrt(errors.shape[1])
+    return int(known[gaps.mean(axis=1) <= allowed * standard_errors][-1])
 
 
 class _ShiftedRun:

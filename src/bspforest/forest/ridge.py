@@ -18,21 +18,28 @@ import numpy as np
 
 from ..trees.coordinates import Coordinates
 from ..trees.trees import TreeEnsemble
-from .columns import collect_columns, find_columns, insert_columns, insert_means
+from .calibration import Calibration, calibrate
+from .columns import collect_columns, find_columns, find_unit, insert_columns, insert_means
 from .held_out import center
 from .kernel import LOCAL_KERNEL, Kernel
 from .means import MeanPrediction
 from .solver import KernelMatrix, count_work, solve_in_steps
 from .steps import Instalments, finish
-from .tuning import SAMPLE_ROWS, Revision, Settings, correct_ridge, find_current, find_median_root_time, search_settings
+from .tuning import (
+    Revision,
+    Settings,
+    count_sampled,
+    find_current,
+    find_least_ridge,
+    find_median_root_time,
+    search_settings,
+)
 from .uncertainty import (
     KNOWN_SHARE,
     MAX_CALIBRATED,
-    Calibration,
-    calibrate,
     find_quantiles,
-    find_residuals,
     find_stds,
+    hold_out,
     standardise,
 )
 
@@ -60,6 +67,10 @@ MAX_REVISIONS = 100
 # Products with all rows and trees that a row of a stream pays for while settings are searched. (A solve takes 5 to 30, after a tenth of
 # growth.)
 PRODUCTS_PER_ROW = 8
+
+
+# Multiples of the ridge that are tried once all rows are there.
+CORRECTIONS = np.array([0.1, 1 / 3, 1.0, 3.0])
 
 
 class Moment(NamedTuple):
@@ -92,6 +103,8 @@ class RidgePrediction:
         Those in use, from the first row on.
     mean : ndarray of shape (columns,)
         The mean label.
+    unit : float
+        The mean weight at the last solve, by which the weights of new rows are divided.
     calibration : Calibration
         How scores become probabilities.
     revisions : list of Revision
@@ -109,6 +122,7 @@ class RidgePrediction:
     in_order: bool = True
     settings: Settings | None = None
     mean: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    unit: float = 1.0
     calibration: Calibration = field(default_factory=Calibration)
     revisions: list[Revision] = field(default_factory=list)
     solved: Moment = field(default_factory=Moment)
@@ -135,7 +149,7 @@ class RidgePrediction:
             if self.pending.result is not None:
                 pending = [self.pending.owed, *self.pending.result.export_all()]
         return {
-            **{name: getattr(self, name) for name in ("given_bandwidth", "given_ridge", "seed", "in_order")},
+            **{name: getattr(self, name) for name in ("given_bandwidth", "given_ridge", "seed", "in_order", "unit")},
             **{name: list(getattr(self, name)) for name in ("calibration", "solved", "tuned")},
             "settings": None if self.settings is None else self.settings.export(),
             "mean": self.mean.tolist(),
@@ -146,7 +160,13 @@ class RidgePrediction:
     @classmethod
     def from_state(cls, state: dict[str, Any], coordinates: Coordinates) -> RidgePrediction:
         """Return the prediction with the state that `export_state` gave, for trees in these coordinates."""
-        own = cls(state["given_bandwidth"], state["given_ridge"], state["seed"], in_order=state["in_order"])
+        own = cls(
+            state["given_bandwidth"],
+            state["given_ridge"],
+            state["seed"],
+            in_order=state["in_order"],
+            unit=state["unit"],
+        )
         own.settings = None if state["settings"] is None else Settings(coordinates, *state["settings"])
         own.mean, own.calibration = np.array(state["mean"], float), Calibration(*state["calibration"])
         own.solved, own.tuned = Moment(*state["solved"]), Moment(*state["tuned"])
@@ -175,14 +195,14 @@ class RidgePrediction:
         rows = slots, y, w = collect_columns(forest)
         settings = self._find_bandwidth(forest.trees, decided, rebuilt)
         matrix = self.kernel.make_matrix(forest.trees, len(slots), settings.bandwidth)
-        start = forest.duals[: len(y)] if self.solved.n_held else None
-        if settings.revision is not None and self.given_ridge is None and len(slots) > SAMPLE_ROWS:
-            settings, found = correct_ridge(self, forest, settings, matrix, rows)
-            start = start if found is None else found
+        unit, before = find_unit(forest.weights[slots]), self.unit
+        is_warm = self.solved.n_held > 0 and 0.1 < unit / before < 10.0  # else duals are of another size
+        start = forest.duals[: len(y)] if is_warm else None
+        self.unit = unit
+        if decided is not None:
+            settings = self._measure(forest, matrix, rows, settings)
         self.mean, centred, diagonal = center(y, w, settings.ridge)
         duals = finish(solve_in_steps(matrix, centred, diagonal, start=start))
-        if decided is not None:
-            self._measure(forest, matrix, rows, settings.ridge)
         forest.duals[: len(y)] = duals
         totals = self.kernel.empty_totals(forest.trees)
         if matrix.knows_nodes:
@@ -212,21 +232,37 @@ class RidgePrediction:
             bandwidth = bandwidth * unit / settings.unit
         return replace(settings, bandwidth=bandwidth, unit=unit)
 
-    def _measure(self, forest: OnlineForest, matrix: KernelMatrix, rows: tuple, ridge: float) -> None:
-        """Find how uncertain predictions are, from out-of-sample residuals: known ones of the latest rows, or of rows held out."""
+    def _measure(self, forest: OnlineForest, matrix: KernelMatrix, rows: tuple, settings: Settings) -> Settings:
+        """Find how uncertain predictions are, from out-of-sample residuals: known ones of the latest rows, or of rows held out.
+
+        Return the settings, with a ridge for all rows if they were chosen on a sample, which needs a larger one.
+        """
         slots, y, w = rows
         residuals = np.full(y.shape, np.nan)
         if self.settings is not None:  # else they were found with labels that are forgotten
             residuals[slots] = forest.residuals[slots]
         latest = slots[len(slots) // 2 :] if self.in_order else slots
         n_known = np.isfinite(residuals[latest, 0]).sum()
-        if n_known >= KNOWN_SHARE * len(slots) and n_known >= MIN_DECIDING // 2:
+        corrects = settings.revision is not None and self.given_ridge is None and len(slots) > count_sampled(y.shape[1])
+        knows = n_known >= KNOWN_SHARE * len(slots) and n_known >= MIN_DECIDING // 2
+        if knows:
             residuals[slots[: len(slots) - len(latest)]] = np.nan  # of a forest that knew less
-        elif np.count_nonzero(w[slots]) >= 2:
-            residuals[:] = np.nan
-            seed = [self.seed, forest.n_seen]
-            some, found = finish(find_residuals(matrix, slots, y, w, ridge, latest=self.in_order, seed=seed))
-            residuals[some] = found
+        if (corrects or not knows) and np.count_nonzero(w[slots]) >= 2:
+            ridges = np.array([settings.ridge])
+            if corrects:
+                ridges = settings.ridge * CORRECTIONS
+                ridges = ridges[ridges >= min(settings.ridge, find_least_ridge(forest))]
+            n_classes, seed = forest.config.n_classes, [self.seed, forest.n_seen]
+            steps = hold_out(matrix, rows, ridges, n_classes=n_classes, latest=self.in_order, seed=seed)
+            k, error, some, found = finish(steps)
+            if corrects:
+                assert settings.revision is not None
+                ridge = float(ridges[k])
+                revision = settings.revision._replace(ridge=ridge, error=error)
+                settings = replace(settings, ridge=ridge, error=error, revision=revision)
+            if not knows:
+                residuals[:] = np.nan
+                residuals[some] = found
         forest.residuals[: len(y)] = residuals
         n_classes = forest.config.n_classes
         if n_classes:
@@ -234,7 +270,8 @@ class RidgePrediction:
             self.calibration = calibrate(y[known] - residuals[known], y[known], w[known], n_classes)
         else:
             forest.stds[: len(y)] = np.nan
-            forest.stds[slots] = finish(find_stds(matrix, residuals, w, ridge))[slots]
+            forest.stds[slots] = finish(find_stds(matrix, residuals, w, settings.ridge))[slots]
+        return settings
 
     def learn(self, forest: OnlineForest, slots: np.ndarray) -> tuple[Coordinates, Settings | None] | None:
         """Give new rows duals; solve for all, if there are many since the last solve; go on with a search, or begin one.
@@ -274,7 +311,7 @@ class RidgePrediction:
     def _learn_rows(self, forest: OnlineForest, slots: np.ndarray) -> None:
         assert self.settings is not None
         columns = np.array(find_columns(forest, slots), np.float64, order="C")
-        used, weights = self.settings, forest.weights[slots]
+        used, weights = self.settings, forest.weights[slots] / self.unit
         forest.residuals[slots] = self.kernel.learn_rows(
             forest.trees, slots, columns, weights, self.mean, used.bandwidth, used.ridge, used.step
         )

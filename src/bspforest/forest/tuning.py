@@ -1,12 +1,12 @@
 """What a forest decides for itself: `Settings`, chosen by held-out squared error (docs/design.md, section 8).
 
-All of it is tried on a sample of the rows, with trees of its own. Coordinates are replaced only if that lowers the held-out error by
-more than one standard error of the paired differences.
+All of it is tried on a sample of the rows, with trees of its own. Coordinates are replaced only if that clearly lowers the held-out
+error. Rounds of feature weights go on whatever the first ones say, and the best is kept.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,24 +14,26 @@ import numpy as np
 from ..trees.coordinates import Coordinates
 from ..trees.trees import TreeEnsemble
 from . import solver
-from .columns import find_columns
+from .columns import find_columns, find_unit
+from .config import AUTO_CUTS, FAMILIES
 from .feature_weights import can_learn, find_slopes, find_weights
-from .held_out import MAX_COLUMNS, HeldOut, project
+from .held_out import HeldOut, pick_ridge
 from .solver import KernelMatrix
 from .stepping import choose_step
-from .steps import Steps, finish
+from .steps import Steps
 
 if TYPE_CHECKING:
     from .forest import OnlineForest
     from .ridge import RidgePrediction
 
-# Rows and trees with which everything is tried. (30 trees decide wrongly now and then.)
+# Rows and trees with which everything is tried, rows times label columns, and rows at least.
 SAMPLE_ROWS = 10_000
 SAMPLE_TREES = 50
+SAMPLE_ENTRIES, MIN_SAMPLE_ROWS = 40_000, 4_000
 
 # Multiples of the median time of the first cuts, and ridges, that are tried.
 BANDWIDTHS = 2.5 * 2.0 ** np.arange(9)
-RIDGES = np.array([0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])
+RIDGES = np.array([1e-4, 3e-4, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])
 FIRST_BANDWIDTH = 3
 
 # The smallest ridge with a window. What a row that leaves has said is missed until the next solve, and without noise a small ridge has
@@ -43,14 +45,19 @@ MIN_IN_WINDOW = 1.0
 FIRST_RIDGE = 0.3
 
 # Rounds in which feature weights are learned: in a batch, and at each doubling of a stream.
-ROUNDS, ROUNDS_IN_STREAM = 3, 1
+ROUNDS, ROUNDS_IN_STREAM = 5, 1
+
+# Standard errors of the paired differences by which other coordinates must be better. (Best of several: one is exceeded by chance.)
+CLEARLY = 2.0
+
+# Weights are the same if no logarithm differs by so much.
+SAME_WEIGHTS = 0.1
+
+# Tolerance of the solutions by which settings are compared, relative to others.
+TRYING = 2.0
 
 # Work of building a tree per row, in units of `bspforest.forest.steps`.
 BUILDING = 30.0
-
-# Trees with which the ridge is corrected once all rows are there, and rows that are held out for it.
-CORRECTING_TREES = 16
-CORRECTING_ROWS = 20_000
 
 
 class Revision(NamedTuple):
@@ -143,16 +150,17 @@ class Settings:
 
     def export_all(self) -> list[Any]:
         """Return everything as JSON can hold it."""
-        arrays = [getattr(self.coordinates, field.name).tolist() for field in fields(Coordinates)]
-        return [*self.export(), arrays, None if self.revision is None else list(self.revision)]
+        used = self.coordinates
+        arrays = [array.tolist() for array in (used.low, used.high, used.weights, used.knots, used.ranks)]
+        return [*self.export(), used.family, arrays, None if self.revision is None else list(self.revision)]
 
     @classmethod
     def restore(cls, exported: list[Any]) -> Settings:
         """Return the settings that `export_all` returned."""
-        *numbers, arrays, revision = exported
+        *numbers, family, arrays, revision = exported
         low, high, weights = (np.array(array, float) for array in arrays[:3])
         knots, ranks = (np.array(array, float).reshape(len(low), -1) for array in arrays[3:])
-        coordinates = Coordinates(low, high, weights, knots, ranks)
+        coordinates = Coordinates(low, high, weights, knots, ranks, family)
         return replace(cls(coordinates, *numbers), revision=None if revision is None else Revision(*revision))
 
 
@@ -212,7 +220,7 @@ class _Trial:
         """The bandwidth relative to the median time of the first cuts."""
         return float(self._bandwidths[self._at]) / self._scale
 
-    def start(self, ratio: float | None) -> Steps[None]:
+    def start(self, ratio: float | None) -> Steps[_Trial]:
         """Try the bandwidth that is nearest to ``ratio`` times the median time of the first cuts, or else a medium one."""
         yield (BUILDING + 4.0) * self.matrix.n_rows * self.matrix.n_trees + 4.0 * solver.MIN_WORK
         if ratio is not None:
@@ -220,6 +228,7 @@ class _Trial:
         elif self.sample.bandwidth is None:
             self._at = FIRST_BANDWIDTH
         yield from self._try(self._at)
+        return self
 
     def climb(self) -> Steps[None]:
         """Search bandwidths up and down from the present one."""
@@ -235,21 +244,27 @@ class _Trial:
         """Return the mean error with bandwidth number k and the best ridge."""
         if k not in self._errors:
             self.matrix.set_bandwidth(self._bandwidths[k])
-            self._errors[k] = yield from self.sample.held_out.errors(self.matrix, self.sample.ridges)
+            self._errors[k] = yield from self.sample.held_out.errors(self.matrix, self.sample.ridges, TRYING)
         return float(self._errors[k].mean(axis=1).min())
 
+    @property
+    def error(self) -> float:
+        """The mean error with the present bandwidth and the best ridge."""
+        return float(self._errors[self._at].mean(axis=1).min())
+
     def beats(self, other: _Trial) -> bool:
-        """Return whether the errors are lower by more than one standard error of the paired differences."""
+        """Return whether the errors are clearly lower."""
         errors, others = (t._errors[t._at][t._errors[t._at].mean(axis=1).argmin()] for t in (self, other))
         gaps = others - errors
-        return bool(gaps.mean() > gaps.std() / np.sqrt(len(gaps)))
+        return bool(gaps.mean() > CLEARLY * gaps.std() / np.sqrt(len(gaps)))
 
     def choose(self) -> Settings:
         """Return the settings with the present bandwidth."""
-        errors, held_out = self._errors[self._at], self.sample.held_out
-        k = held_out.pick_ridge(errors)
+        errors = self._errors[self._at]
+        k = pick_ridge(errors)
         bandwidth, ridge = float(self._bandwidths[self._at]), float(self.sample.ridges[k])
-        return Settings(self.coordinates, bandwidth, ridge, held_out.average(errors[k]), self.unit, 1.0)
+        error = self.sample.held_out.average(errors[k])
+        return Settings(self.coordinates, bandwidth, ridge, error, self.unit, 1.0)
 
     def learn_weights(self) -> np.ndarray | None:
         """Return the feature weights that slopes suggest."""
@@ -261,29 +276,31 @@ def search_settings(prediction: RidgePrediction, forest: OnlineForest) -> Steps[
     config, used, slots, n_seen = forest.config, prediction.settings, forest.rows.held_slots(), forest.n_seen
     current = find_current(prediction, forest)
     rng = np.random.default_rng([prediction.seed, n_seen])
-    some = slots
-    if len(slots) > SAMPLE_ROWS:
-        some = slots[-SAMPLE_ROWS:] if prediction.in_order else np.sort(rng.choice(slots, SAMPLE_ROWS, replace=False))
-    w = forest.weights[some]
+    some, n = slots, count_sampled(max(1, config.n_columns))
+    if len(slots) > n:
+        some = slots[-n:] if prediction.in_order else np.sort(rng.choice(slots, n, replace=False))
+    w = forest.weights[some] / find_unit(forest.weights[some])
     bandwidth, ridge = prediction.given_bandwidth, prediction.given_ridge
-    decides = config.learns_weights or config.scaling == "auto" or bandwidth is None or ridge is None
+    chooses = config.learns_weights or config.chooses_scaling or config.cuts == "auto"
+    decides = chooses or bandwidth is None or ridge is None
     if not decides or np.count_nonzero(w) < 2:
         if used is None:
             return Settings(current, bandwidth or np.nan, ridge or FIRST_RIDGE, np.nan, np.nan, 1.0)
         return replace(used, unit=np.nan, step=1.0, coordinates=current)
-    y = project(find_columns(forest, some), rng)
+    y = find_columns(forest, some)
     X = forest.trees.given[some]
     streams = rng.integers(0, 2**64, size=(min(SAMPLE_TREES, forest.trees.n_trees), 4), dtype=np.uint64)
-    held_out = HeldOut(np.arange(len(some)), y, w, latest=prediction.in_order, rng=rng)
+    held_out = HeldOut(np.arange(len(some)), y, w, n_classes=config.n_classes, latest=prediction.in_order, rng=rng)
     ridges = RIDGES[find_least_ridge(forest) <= RIDGES] if ridge is None else np.array([ridge])
     sample = _Sample(forest.trees, X, y, w, config.budget(len(some)), streams, held_out, bandwidth, ridges)
     other = None
-    if config.scaling == "auto":
-        other = forest.fit_coordinates(slots, "minmax" if current.uses_ranks else "quantile").weigh(current.weights)
+    if config.chooses_scaling:
+        other = forest.fit_coordinates(slots, "minmax" if current.uses_ranks else "quantile").like(current)
     n_rounds = 0 if not config.learns_weights else ROUNDS_IN_STREAM if prediction.in_order else ROUNDS
     ratio = None if used is None or not 0 < used.unit < np.inf else used.bandwidth / used.unit
     groups = forest.trees.groups
-    best, outcome, error_before = yield from _try_coordinates(sample, current, other, ratio, n_rounds)
+    families = [FAMILIES[name] for name in AUTO_CUTS] if config.cuts == "auto" else []
+    best, outcome, error_before = yield from _try_coordinates(sample, current, other, families, ratio, n_rounds)
     settings = best.choose()
     step = yield from choose_step(best.matrix, y, w, settings.bandwidth, settings.ridge)
     revision = Revision(
@@ -300,7 +317,12 @@ def search_settings(prediction: RidgePrediction, forest: OnlineForest) -> Steps[
 
 
 def _try_coordinates(
-    sample: _Sample, current: Coordinates, other: Coordinates | None, ratio: float | None, n_rounds: int
+    sample: _Sample,
+    current: Coordinates,
+    other: Coordinates | None,
+    families: list[int],
+    ratio: float | None,
+    n_rounds: int,
 ) -> Steps[tuple[_Trial, str, float]]:
     """Return the best trial, what became of the feature weights, and the error before.
 
@@ -311,64 +333,53 @@ def _try_coordinates(
         To begin with.
     other : Coordinates or None
         The same with the other kind of scaling, if that may be chosen.
+    families : list of int
+        Families of cuts that may be chosen.
     ratio : float or None
         The bandwidth in use, relative to the median time of the first cuts.
     n_rounds : int
         Rounds in which feature weights are learned.
     """
-    best = first = _Trial(sample, current)
-    yield from best.start(ratio)
-    yield from best.climb()
+    first = best = yield from _Trial(sample, current).start(ratio)
+    yield from first.climb()
     error_before = first.choose().error
     if other is not None:
-        trial = _Trial(sample, other)
-        yield from trial.start(best.ratio)
+        trial = yield from _Trial(sample, other).start(best.ratio)
         best = trial if trial.beats(best) else best
-    outcome = "kept"
+    outcome, plain = "kept", best
+    last = best
     for _ in range(n_rounds if can_learn(sample.like) else 0):
-        weights = best.learn_weights()
-        yield 10 * best.matrix.count_work(1)
+        weights = last.learn_weights()
+        yield 10 * last.matrix.count_work(1)
         outcome = "rejected" if outcome == "kept" else outcome
-        if weights is None:
+        if weights is None or np.abs(np.log(weights / last.coordinates.weights)).max() < SAME_WEIGHTS:
             break
-        trial = _Trial(sample, best.coordinates.weigh(weights))
-        yield from trial.start(best.ratio)
-        if not trial.beats(best):
-            break
-        best, outcome = trial, "accepted"
+        trial = yield from _Trial(sample, last.coordinates.weigh(weights)).start(last.ratio)
+        if trial.error > last.error:
+            between = np.sqrt(weights * last.coordinates.weights)
+            half = yield from _Trial(sample, last.coordinates.weigh(between)).start(last.ratio)
+            trial = min(trial, half, key=_get_error)
+        if trial.error < best.error:
+            best, outcome = trial, "accepted"
+        last = trial
+    if not best.beats(plain):
+        best, outcome = plain, "rejected" if outcome == "accepted" else outcome
+    for family in families:
+        if family != best.coordinates.family:
+            trial = yield from _Trial(sample, best.coordinates.cut_by(family)).start(best.ratio)
+            best = trial if trial.beats(best) else best
     if best is not first:
         yield from best.climb()
     return best, outcome, error_before
 
 
-def correct_ridge(
-    prediction: RidgePrediction,
-    forest: OnlineForest,
-    settings: Settings,
-    matrix: KernelMatrix,
-    rows: tuple[np.ndarray, np.ndarray, np.ndarray],
-) -> tuple[Settings, np.ndarray | None]:
-    """Return settings with their ridge, or one that is three times as large or small; and duals to start from.
+def _get_error(trial: _Trial) -> float:
+    return trial.error
 
-    A sample needs a larger ridge than all rows. ``rows`` are from `collect_columns`.
-    """
-    slots, y, w = rows
-    rng = np.random.default_rng([prediction.seed, forest.n_seen])
-    held_out = HeldOut(slots, project(y, rng), w, latest=prediction.in_order, rng=rng, most=CORRECTING_ROWS)
-    some = matrix.first(CORRECTING_TREES)
-    errors, duals = finish(held_out.errors_of(some, settings.ridge, None))
-    above, duals_above = finish(held_out.errors_of(some, 3.0 * settings.ridge, duals))
-    below, duals_below = np.full_like(errors, np.inf), duals
-    if above.mean() > errors.mean() and settings.ridge / 3.0 >= find_least_ridge(forest):
-        below, duals_below = finish(held_out.errors_of(some, settings.ridge / 3.0, duals))
-    tried = np.stack([below, errors, above])
-    k = held_out.pick_ridge(tried)
-    ridge = settings.ridge * (1.0 / 3.0, 1.0, 3.0)[k]
-    assert settings.revision is not None
-    settings = replace(
-        settings, ridge=ridge, error=held_out.average(tried[k]), revision=settings.revision._replace(ridge=ridge)
-    )
-    return settings, (duals_below, duals, duals_above)[k] * held_out.scale if y.shape[1] <= MAX_COLUMNS else None
+
+def count_sampled(n_columns: int) -> int:
+    """Return how many rows settings are tried on, at most."""
+    return min(SAMPLE_ROWS, max(MIN_SAMPLE_ROWS, SAMPLE_ENTRIES // n_columns))
 
 
 def find_least_ridge(forest: OnlineForest) -> float:
@@ -382,7 +393,7 @@ def find_current(prediction: RidgePrediction, forest: OnlineForest) -> Coordinat
     if prediction.settings is None:
         fitting = forest.fit_coordinates(slots)
         return used if used.is_equal(fitting) else fitting
-    fitting = forest.fit_coordinates(slots, used.kind).weigh(used.weights)
+    fitting = forest.fit_coordinates(slots, used.kind).like(used)
     return used if used.is_close(fitting) else fitting
 
 

@@ -5,12 +5,10 @@ An out-of-sample residual is a label less what was predicted without it: when th
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from .columns import average
-from .held_out import ROUGH, HeldOut
+from .held_out import ROUGH, HeldOut, pick_ridge
 from .means import weighted_quantiles
 from .solver import TOLERANCE, KernelMatrix, solve_in_steps
 from .steps import Steps
@@ -26,7 +24,7 @@ FEW_ENTRIES = 10_000
 MAX_HELD_OUT = 20_000
 
 # Trees that predict rows held out, and that smooth squared residuals.
-HONEST_TREES = 50
+HOLDING_TREES = 50
 SMOOTHING_TREES = 32
 
 # Residuals that must be known, as a share of the rows, for none to be found by holding rows out.
@@ -35,69 +33,36 @@ KNOWN_SHARE = 0.2
 # Rows, the latest, that probabilities are calibrated with.
 MAX_CALIBRATED = 5_000
 
-TEMPERATURES = np.geomspace(0.2, 2.0, 24)
-MIN_SCORES = np.array([0.001, 0.003, 0.01, 0.03, 0.1])
 
-
-class Calibration(NamedTuple):
-    """How scores of least squares become probabilities: proportional to max(score, least) to the power of 1 / temperature."""
-
-    temperature: float = 1.0
-    least: float = 0.001
-
-    def apply(self, scores: np.ndarray, n_classes: int) -> np.ndarray:
-        """Return class probabilities."""
-        if n_classes == 1:
-            return np.ones((len(scores), 1))
-        scores = expand(scores, n_classes)
-        raised = np.maximum(scores, self.least) / np.maximum(scores.max(axis=1, keepdims=True), self.least)
-        raised **= 1.0 / self.temperature
-        return raised / raised.sum(axis=1, keepdims=True)
-
-
-def expand(scores: np.ndarray, n_classes: int) -> np.ndarray:
-    """Return one score per class; of two classes there is only that of the second."""
-    return np.concatenate([1.0 - scores, scores], axis=1) if n_classes == 2 else scores
-
-
-def calibrate(scores: np.ndarray, y: np.ndarray, w: np.ndarray, n_classes: int) -> Calibration:
-    """Return the calibration with the least log loss for out-of-sample scores of rows, given their label columns.
-
-    Few rows tell little of temperatures far from 1, so there is a penalty on their logarithm, worth two rows.
-    """
-    if n_classes < 2 or not w.sum() > 0:
-        return Calibration()
-    scores, codes = expand(scores, n_classes), expand(y, n_classes).argmax(axis=1)
-    rows, total = np.arange(len(scores)), w.sum()
-    best, found = np.inf, Calibration()
-    for least in MIN_SCORES:
-        logs = np.log(np.maximum(scores, least))
-        logs -= logs.max(axis=1, keepdims=True)
-        for temperature in TEMPERATURES:
-            heights = logs / temperature
-            loss = w @ (np.log(np.exp(heights).sum(axis=1)) - heights[rows, codes]) / total
-            loss += 2.0 * np.log(temperature) ** 2 / len(scores)
-            if loss < best:
-                best, found = loss, Calibration(float(temperature), float(least))
-    return found
-
-
-def find_residuals(
+def hold_out(
     matrix: KernelMatrix,
-    slots: np.ndarray,
-    y: np.ndarray,
-    w: np.ndarray,
-    ridge: float,
+    rows: tuple[np.ndarray, np.ndarray, np.ndarray],
+    ridges: np.ndarray,
     *,
+    n_classes: int,
     latest: bool,
     seed: list[int],
-) -> Steps[tuple[np.ndarray, np.ndarray]]:
-    """Return slots of rows, and their residuals with these rows held out, in folds."""
-    few = FEW_ENTRIES // y.shape[1]
+) -> Steps[tuple[int, float, np.ndarray, np.ndarray]]:
+    """Return which ridge to take, its error, the rows that were held out to find that, and their residuals with that ridge.
+
+    ``rows`` are slots, label columns and weights.
+    """
+    slots, y, w = rows
     rng = np.random.default_rng(seed)
-    held_out = HeldOut(slots, y, w, latest=latest, rng=rng, few_rows=few, most=MAX_HELD_OUT)
-    residuals = yield from held_out.residuals(matrix.first(HONEST_TREES), ridge)
-    return held_out.rows, residuals
+    held_out = HeldOut(
+        slots,
+        y,
+        w,
+        n_classes=n_classes,
+        latest=latest,
+        rng=rng,
+        few_rows=FEW_ENTRIES // y.shape[1],
+        n_folds=1,
+        most=MAX_HELD_OUT,
+    )
+    errors, residuals = yield from held_out.errors_and_residuals(matrix.first(HOLDING_TREES), ridges)
+    k = pick_ridge(errors)
+    return k, held_out.average(errors[k]), held_out.rows, residuals[k]
 
 
 def find_stds(matrix: KernelMatrix, residuals: np.ndarray, w: np.ndarray, ridge: float) -> Steps[np.ndarray]:

@@ -124,7 +124,7 @@ class PartitionDisplay:
             X, plane = view.place(X), replace(plane, row=view.place(plane.row[None])[0], kinds=kinds)
             names = [f"rank of {name}" for name in names]
         section = make_section(forest, tree, plane, X, find_limits(plane.project(X), extent))
-        title = f"{TREE_NAMES[forest.cuts]}, {section.tree.n_leaves} leaves"
+        title = f"{TREE_NAMES[forest.cuts_]}, {section.tree.n_leaves} leaves"
         if plane.is_section:
             title = f"{title}, {len(section.leaf_nodes)} in the section\n{plane.describe(names)}"
         labels = held.y[:0] if plane.is_section else held.y

@@ -37,14 +37,16 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
         Number of trees.
     cuts
         Where cuts may fall: `"pairs"`, lines in two features at a time; `"axes"`, thresholds of one feature (a Mondrian
-        forest); or `"isotropic"`, hyperplanes of any direction.
+        forest); or `"isotropic"`, hyperplanes of any direction. `"auto"` is pairs, unless axes have a clearly lower held-out
+        error; leaf means always use pairs.
     budget
         How long trees grow: `"minimax"`, which is n^(1/(d+2)) for n rows held and d features, a number, or a function of n
         that does not decrease. `"auto"` is infinite for joint values and minimax for means.
     budget_scale
         Multiplies the budget. With `prediction="mean"`, tune this first.
     min_samples_split
-        A node with fewer rows is not cut. `"auto"` is 2 for joint values and 4 for means.
+        A node with fewer rows is not cut. `"auto"` is a sixth of the number of trees, at least 2 and at most 32, for ridge
+        predictions, and 4 for means.
     scaling
         How each feature is scaled to [0, 1], which makes a scaler in front of the forest needless: `"minmax"`, by the range seen
         so far; `"quantile"`, by ranks; `"auto"`, whichever has the lower held-out error; `None` for features that are scaled
@@ -97,7 +99,7 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
         self,
         n_estimators: int = 10,
         *,
-        cuts: str = "pairs",
+        cuts: str = "auto",
         budget: str | float | Callable[[int], float] = "auto",
         budget_scale: float = 1.0,
         min_samples_split: int | str = "auto",

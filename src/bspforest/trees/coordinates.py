@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .kernels.ranks import rank_rows
-from .layout import as_rows
+from .layout import PAIRS, as_rows
 from .scaling import find_range_of, spread
 
 # Knots of the distribution function of a feature, at most.
@@ -30,6 +30,8 @@ class Coordinates:
     low, high, weights : ndarray of shape (d,)
     knots, ranks : ndarray of shape (d, n_knots)
         The distribution function of each feature, the last knot repeated. Without ranks, ``n_knots`` is 0.
+    family : int
+        How the coordinates are cut: see `bspforest.trees.layout`.
     """
 
     low: np.ndarray
@@ -37,6 +39,7 @@ class Coordinates:
     weights: np.ndarray
     knots: np.ndarray
     ranks: np.ndarray
+    family: int = PAIRS
 
     @classmethod
     def from_range(cls, low: np.ndarray, high: np.ndarray) -> Coordinates:
@@ -69,6 +72,14 @@ class Coordinates:
         """Return the same coordinates with other weights."""
         return replace(self, weights=weights)
 
+    def cut_by(self, family: int) -> Coordinates:
+        """Return the same coordinates with cuts of another family."""
+        return replace(self, family=family)
+
+    def like(self, other: Coordinates) -> Coordinates:
+        """Return the same scaling with the weights and the family of others."""
+        return replace(self, weights=other.weights, family=other.family)
+
     def to_scaling(self) -> np.ndarray:
         """Return shift and scale, the part of the map that kernels apply."""
         scaling = spread(self.low, self.high)
@@ -84,9 +95,11 @@ class Coordinates:
         return out
 
     def is_equal(self, other: Coordinates) -> bool:
-        """Return whether both are the same map."""
+        """Return whether both are the same map, cut in the same way."""
         names = ("low", "high", "weights", "knots", "ranks")
-        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in names)
+        return self.family == other.family and all(
+            np.array_equal(getattr(self, name), getattr(other, name)) for name in names
+        )
 
     def is_close(self, other: Coordinates) -> bool:
         """Return whether the scaling, not the weights, is of the same kind and has hardly moved."""

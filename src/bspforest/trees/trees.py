@@ -384,7 +384,7 @@ class TreeEnsemble:
         if coordinates.uses_ranks:
             rows = layout.empty(self.given.shape, np.float64)
             rows[:] = coordinates.place(self.given)
-        self.arrays = self.arrays._replace(rows=rows)
+        self.arrays = self.arrays._replace(rows=rows, family=coordinates.family)
         self.arrays.scaling[:] = coordinates.to_scaling()
         self.coordinates = coordinates
 
