@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, valid
 from ._magnitude import MAX_MAGNITUDE, check_column, check_magnitude, is_moderate
 from ._sklearn_compat import Interval, StrOptions, check_sample_weight
 from .forest.forest import OnlineForest
-from .tables.reading import is_missing
+from .tables.values import is_missing
 
 # What the parameters that shape a forest may be, in every interface.
 FOREST_CONSTRAINTS: dict[str, list] = {

@@ -11,7 +11,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from bspforest.tables.reading import MAX_TEXT_BYTES, is_frame, read_table
+from bspforest.tables.reading import is_frame, read_table
+from bspforest.tables.values import MAX_TEXT_BYTES
 
 NUMBERS = [1.0, None, 3.0]
 TEXTS = ["b", None, "a"]

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._magnitude import MAX_MAGNITUDE, describe_excess, is_moderate
-from ..tables.reading import DATE, NUMBER, TEXT, Table, is_missing, read_table, refuse_dates
+from ..tables.reading import DATE, NUMBER, TEXT, Table, read_table
+from ..tables.values import is_missing, refuse_dates
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,9 +20,10 @@ import numpy as np
 
 from .._magnitude import check_column
 from .columns import NOWHERE, Column
-from .reading import DATE, NUMBER, TEXT, Table, Text, refuse_dates
+from .reading import DATE, NUMBER, TEXT, Table
 from .reserve import count_reserved
 from .sums import Sums
+from .values import Text, refuse_dates
 
 
 class Layout(NamedTuple):

@@ -11,7 +11,8 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from .reading import Table, is_missing
+from .reading import Table
+from .values import is_missing
 
 # Patterns that Python and pyarrow read alike.
 NUMBERS = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?(inf|Inf|INF|infinity|Infinity)$"
