@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from .reading import TEXT
+from .values import Text
 
 NOWHERE = -1
 MISSING, OTHER = "(missing)", "(other)"
@@ -28,6 +32,8 @@ class Column:
         The feature of each category, in order of appearance; None is the missing value.
     other : int
         The feature of all other categories.
+    is_due : bool
+        Whether the column is missing in all rows held, which have no feature for that yet.
     """
 
     name: str
@@ -36,16 +42,121 @@ class Column:
     gaps: int = NOWHERE
     categories: dict[str | None, int] = field(default_factory=dict)
     other: int = NOWHERE
+    is_due: bool = False
 
     @property
     def is_text(self) -> bool:
         return self.kind == TEXT
 
+    def copy(self) -> Column:
+        """Return a copy that shares nothing with this one."""
+        return replace(self, categories=dict(self.categories))
+
+    # ------------------------------------------------------------------------------------------------------------------
+    # Places
+
+    def _list_places(self) -> list[tuple[Hashable, int, str]]:
+        """Return what each feature is, its place and its name, in canonical order."""
+        named: list[tuple[Hashable, int, str]] = [
+            ("number", self.place, self.name),
+            ("gap", self.gaps, f"{self.name}={MISSING}"),
+            *(
+                (("category", key), at, f"{self.name}={MISSING if key is None else key}")
+                for key, at in self.categories.items()
+            ),
+            ("other", self.other, f"{self.name}={OTHER}"),
+        ]
+        return [(key, at, name) for key, at, name in named if at != NOWHERE]
+
     def list_features(self) -> list[tuple[int, str]]:
         """Return place and name of each feature, in canonical order."""
+        return [(at, name) for _, at, name in self._list_places()]
+
+    def lay_out(self, at: int) -> int:
+        """Give the features places from ``at`` on, in canonical order; return the next one."""
         if not self.is_text:
-            named = [(self.place, self.name), (self.gaps, f"{self.name}={MISSING}")]
+            self.place, at = at, at + 1
+        if self.gaps != NOWHERE:
+            self.gaps, at = at, at + 1
+        for key in self.categories:
+            self.categories[key], at = at, at + 1
+        if self.other != NOWHERE:
+            self.other, at = at, at + 1
+        return at
+
+    def find_sources(self, before: Column) -> list[tuple[int, int]]:
+        """Return the place of each feature, and which one it was ``before``."""
+        known = {key: at for key, at, _ in before._list_places()}
+        return [(at, known.get(key, NOWHERE)) for key, at, _ in self._list_places()]
+
+    # ------------------------------------------------------------------------------------------------------------------
+    # Values
+
+    def knows(self, values: np.ndarray | Text, max_categories: int) -> bool:
+        """Return whether there is a feature for every gap and category."""
+        if isinstance(values, np.ndarray):
+            return self.gaps != NOWHERE or not np.isnan(values).any()
+        is_full = self.other != NOWHERE and len(self.categories) >= max_categories
+        return is_full or all(key in self.categories for key in values.list_keys())
+
+    def meet(self, values: np.ndarray | Text, take: Callable[[], int], max_categories: int, *, is_first: bool) -> None:
+        """Make features for what is new, at places that ``take`` returns; ``is_first`` if nothing was learned before."""
+        if isinstance(values, np.ndarray):
+            if self.place == NOWHERE:
+                self.place = take()
+            if self.gaps == NOWHERE and (self.is_due or np.isnan(values).any()):
+                self.gaps = take()
         else:
-            named = [(at, f"{self.name}={MISSING if key is None else key}") for key, at in self.categories.items()]
-            named.append((self.other, f"{self.name}={OTHER}"))
-        return [(at, name) for at, name in named if at != NOWHERE]
+            self._meet_categories(values, take, max_categories, is_first)
+        self.is_due = False
+
+    def _meet_categories(self, values: Text, take: Callable[[], int], max_categories: int, is_first: bool) -> None:
+        if self.is_due:
+            self.categories[None] = take()
+        new = [key for key in values.list_keys() if key not in self.categories]
+        room = max_categories - len(self.categories)
+        if len(new) > room:
+            new = _choose_frequent(values, new, room) if is_first else new[:room]
+            if self.other == NOWHERE:
+                self.other = take()
+        for key in new:
+            self.categories[key] = take()
+
+    def encode(self, values: np.ndarray | Text, rows: np.ndarray) -> None:
+        """Set the features of rows, all but the number itself."""
+        if isinstance(values, np.ndarray):
+            if self.gaps != NOWHERE:
+                rows[:, self.gaps] = np.isnan(values)
+            return
+        keys: list[str | None] = [*values.distinct, None]
+        places = np.array([self.categories.get(key, self.other) for key in keys])[values.codes]
+        at = np.flatnonzero(places != NOWHERE)
+        rows[at, places[at]] = 1.0
+
+    def mark_missing(self, rows: np.ndarray) -> None:
+        """Let rows be missing in this column."""
+        rows[:, self.categories[None] if self.is_text else self.gaps] = 1.0
+
+    def recount(self, rows: np.ndarray) -> None:
+        """Forget the features that none of these rows needs, and their order of appearance in others."""
+        if self.gaps != NOWHERE and not rows[:, self.gaps].any():
+            self.gaps = NOWHERE
+        if self.other != NOWHERE and not rows[:, self.other].any():
+            self.other = NOWHERE
+        first = {key: _find_first(rows[:, at]) for key, at in self.categories.items()}
+        present = sorted((key for key in first if first[key] < len(rows)), key=lambda key: first[key])
+        self.categories = {key: self.categories[key] for key in present}
+
+
+def _find_first(indicator: np.ndarray) -> int:
+    """Return the first row with a 1, or the number of rows."""
+    at = int(np.argmax(indicator == 1.0)) if len(indicator) else 0
+    return at if len(indicator) and indicator[at] == 1.0 else len(indicator)
+
+
+def _choose_frequent(values: Text, new: list[str | None], room: int) -> list[str | None]:
+    """Return the most frequent of some categories, in the order given."""
+    counts = np.bincount(values.codes + 1, minlength=len(values.distinct) + 1).tolist()
+    count = dict(zip([None, *values.distinct], counts, strict=True))
+    chosen = set(sorted(new, key=lambda key: -count[key])[:room])
+    return [key for key in new if key in chosen]

@@ -131,7 +131,7 @@ class TableEncoder:
         """
         other = self._copy()
         for column in columns:
-            other.columns.append(replace(column, categories={None: NOWHERE} if column.is_text and n_held else {}))
+            other.columns.append(replace(column, is_due=column.is_text and n_held > 0))
         n_numbers = sum(not column.is_text for column in columns)
         other.sums = self.sums.append(n_numbers, n_held)
         other.is_widened = True
@@ -150,7 +150,7 @@ class TableEncoder:
         other = copy(self)
         other.firsts = {}
         if not share:
-            other.columns = [replace(column, categories=dict(column.categories)) for column in self.columns]
+            other.columns = [column.copy() for column in self.columns]
         return other
 
     # ------------------------------------------------------------------------------------------------------------------
@@ -194,15 +194,7 @@ class TableEncoder:
         other = self._copy()
         at = 0
         for column in other.columns:
-            if not column.is_text:
-                column.place, at = at, at + 1
-                if column.gaps != NOWHERE:
-                    column.gaps, at = at, at + 1
-                continue
-            for key in column.categories:
-                column.categories[key], at = at, at + 1
-            if column.other != NOWHERE:
-                column.other, at = at, at + 1
+            at = column.lay_out(at)
         other.width = max(at, 1) + spare
         return other
 
@@ -210,15 +202,8 @@ class TableEncoder:
         """Return, for each feature, which one it was ``before``; -1 for new ones."""
         sources = np.full(self.width, NOWHERE)
         for column, old in zip(self.columns, before.columns, strict=True):
-            if not column.is_text:
-                sources[column.place] = old.place
-                if column.gaps != NOWHERE:
-                    sources[column.gaps] = old.gaps
-                continue
-            for key, at in column.categories.items():
-                sources[at] = old.categories.get(key, NOWHERE)
-            if column.other != NOWHERE:
-                sources[column.other] = old.other
+            for at, source in column.find_sources(old):
+                sources[at] = source
         return sources
 
     # ------------------------------------------------------------------------------------------------------------------
@@ -263,7 +248,7 @@ class TableEncoder:
             return True
         if self.columns is before.columns:  # nothing new has come
             return False
-        if any(column.categories.get(None, 0) == NOWHERE for column in before.columns):  # missing in all rows held
+        if any(column.is_due for column in before.columns):
             return True
         sources = self.find_sources(before)
         return bool(np.any((sources != NOWHERE) & (sources != np.arange(self.width))))
@@ -295,16 +280,7 @@ class TableEncoder:
 
     def _knows(self, read: list[np.ndarray | Text]) -> bool:
         """Return whether there is a feature for every gap and category."""
-        for column, values in zip(self.columns, read, strict=True):
-            if isinstance(values, np.ndarray):
-                knows = column.gaps != NOWHERE or not np.isnan(values).any()
-            elif column.other == NOWHERE or len(column.categories) < self.max_categories:
-                knows = all(key in column.categories for key in values.list_keys())
-            else:
-                knows = True
-            if not knows:
-                return False
-        return True
+        return all(column.knows(values, self.max_categories) for column, values in zip(self.columns, read, strict=True))
 
     @staticmethod
     def _stack_numbers(read: list[np.ndarray | Text], n: int) -> np.ndarray:
@@ -326,37 +302,14 @@ class TableEncoder:
             return free.pop(0) if free else self.width  # which `lay_out` replaces
 
         for column, values in zip(self.columns, read, strict=True):
-            if isinstance(values, np.ndarray):
-                if column.place == NOWHERE:
-                    column.place = take()
-                if column.gaps == NOWHERE and np.isnan(values).any():
-                    column.gaps = take()
-                continue
-            if column.categories.get(None, 0) == NOWHERE:
-                column.categories[None] = take()
-            new = [key for key in values.list_keys() if key not in column.categories]
-            room = self.max_categories - len(column.categories)
-            if len(new) > room:
-                new = _choose_frequent(values, new, room) if is_first else new[:room]
-                if column.other == NOWHERE:
-                    column.other = take()
-            for key in new:
-                column.categories[key] = take()
+            column.meet(values, take, self.max_categories, is_first=is_first)
         return lacking
 
     def _encode(self, read: list[np.ndarray | Text], n: int) -> np.ndarray:
         """Return rows without numbers; gaps are marked."""
         rows = np.zeros((n, self.width))
         for column, values in zip(self.columns, read, strict=True):
-            if isinstance(values, np.ndarray):
-                if column.gaps != NOWHERE:
-                    rows[:, column.gaps] = np.isnan(values)
-                continue
-            known = column.categories
-            keys: list[str | None] = [*values.distinct, None]
-            places = np.array([known.get(key, column.other) for key in keys])[values.codes]
-            at = np.flatnonzero(places != NOWHERE)
-            rows[at, places[at]] = 1.0
+            column.encode(values, rows)
         return rows
 
     def _put_numbers(self, rows: np.ndarray, numbers: np.ndarray) -> None:
@@ -377,8 +330,8 @@ class TableEncoder:
         for k, first in self.firsts.items():
             new[:, self.number_columns[k].place] = first
         for column, old in zip(self.columns, before.columns, strict=True):
-            if old.categories.get(None, 0) == NOWHERE:
-                new[:, column.categories[None]] = 1.0
+            if old.is_due:
+                column.mark_missing(new)
         return new
 
     def recount(self, rows: np.ndarray) -> tuple[TableEncoder, np.ndarray]:
@@ -389,13 +342,7 @@ class TableEncoder:
         """
         other = self._copy()
         for column in other.columns:
-            if column.gaps != NOWHERE and not rows[:, column.gaps].any():
-                column.gaps = NOWHERE
-            if column.other != NOWHERE and not rows[:, column.other].any():
-                column.other = NOWHERE
-            first = {key: _find_first(rows[:, at]) for key, at in column.categories.items()}
-            present = sorted((key for key in first if first[key] < len(rows)), key=lambda key: first[key])
-            column.categories = {key: column.categories[key] for key in present}
+            column.recount(rows)
         other = other.lay_out()
         other.n_layouts = self.n_layouts + 1
         numbers = self._read_numbers(rows)
@@ -411,17 +358,3 @@ class TableEncoder:
             if column.gaps != NOWHERE:
                 numbers[rows[:, column.gaps] == 1.0, k] = np.nan
         return numbers
-
-
-def _find_first(indicator: np.ndarray) -> int:
-    """Return the first row with a 1, or the number of rows."""
-    at = int(np.argmax(indicator == 1.0)) if len(indicator) else 0
-    return at if len(indicator) and indicator[at] == 1.0 else len(indicator)
-
-
-def _choose_frequent(values: Text, new: list[str | None], room: int) -> list[str | None]:
-    """Return the most frequent of some categories, in the order given."""
-    counts = np.bincount(values.codes + 1, minlength=len(values.distinct) + 1).tolist()
-    count = dict(zip([None, *values.distinct], counts, strict=True))
-    chosen = set(sorted(new, key=lambda key: -count[key])[:room])
-    return [key for key in new if key in chosen]
