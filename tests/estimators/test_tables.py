@@ -217,6 +217,12 @@ def test_a_given_scaling_is_that_of_columns():
     assert (low[0], high[0]) == (0.0, 2.0) and (high[1:] == 1.0).all()
 
 
+def test_given_weights_are_those_of_columns():
+    """Failed with 'The truth value of an array'."""
+    forest = regressor(feature_weights=[0.5, 1.0]).fit(FRAME[["size", "colour"]], Y)
+    assert forest.feature_weights_.tolist() == [0.5, 1.0]
+
+
 def test_a_pipeline_with_sparse_output_in_some_folds():
     """ColumnTransformer returns sparse or dense rows, as their density is."""
     transformer = ColumnTransformer(

@@ -240,7 +240,7 @@ class ForestConfig:
             n_outputs=n_outputs,
             n_columns=count_columns(n_classes, n_outputs) if joint else 0,
             feature_weights=make_weights(
-                None if feature_weights == "learned" and not joint else feature_weights, n_features
+                None if isinstance(feature_weights, str) and not joint else feature_weights, n_features
             ),
         )
 
