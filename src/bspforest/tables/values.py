@@ -13,7 +13,9 @@ import numpy as np
 # Longer text is refused: each category is a name in the header of a model file, whose size is limited.
 MAX_TEXT_BYTES = 10_000
 
-DATES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
+DURATIONS = (datetime.timedelta, np.timedelta64, datetime.time)
+DATES = (datetime.date, np.datetime64)
+NUMERIC = (Real, decimal.Decimal, bool, np.bool_, *DURATIONS)
 
 
 class Text(NamedTuple):
@@ -42,10 +44,10 @@ def is_missing(value: Any) -> bool:
 
 
 def refuse_dates(name: str) -> TypeError:
-    """Return the error for a column of dates, with the remedy."""
+    """Return the error for dates where a column of numbers or categories is expected."""
     return TypeError(
-        f"{name} holds dates or times, which cannot be used directly: leave it out, or replace it by numbers such as the hour, "
-        "the day of the week, the month, or the days since a fixed date"
+        f"{name} holds dates or times, where numbers or categories are expected, as it held when it was first learned, or because "
+        "categorical_features names it"
     )
 
 
@@ -53,7 +55,7 @@ def refuse_object(name: str, value: Any, row: int) -> Exception:
     if isinstance(value, complex):
         return ValueError(f"Complex data not supported: {name} holds complex numbers")
     return TypeError(
-        f"{name} holds a {type(value).__name__} ({shorten(value)}) in row {row}: each entry must be a string or a number; "
+        f"{name} holds a {type(value).__name__} ({shorten(value)}) in row {row}: each entry must be a string, a number or a date; "
         "leave the column out, or replace it by such"
     )
 
@@ -68,6 +70,8 @@ def as_number(value: Any, name: str, row: int) -> float:
         return np.nan
     if isinstance(value, DATES):
         raise refuse_dates(name)
+    if isinstance(value, DURATIONS):
+        return _count_seconds(value)
     if isinstance(value, str):
         raise ValueError(f"{name} holds numbers, but {shorten(value)} in row {row}")
     try:
@@ -76,6 +80,19 @@ def as_number(value: Any, name: str, row: int) -> float:
     except (TypeError, ValueError, OverflowError):
         pass
     raise refuse_object(name, value, row)
+
+
+def _count_seconds(value: Any) -> float:
+    """Return the seconds of a duration, or since midnight.
+
+    >>> _count_seconds(datetime.timedelta(hours=1)), _count_seconds(datetime.time(1, 0, 5))
+    (3600.0, 3605.0)
+    """
+    if isinstance(value, datetime.time):
+        value = datetime.timedelta(
+            hours=value.hour, minutes=value.minute, seconds=value.second, microseconds=value.microsecond
+        )
+    return float(value / np.timedelta64(1, "s")) if isinstance(value, np.timedelta64) else value.total_seconds()
 
 
 def factorize(values: Sequence[Any], name: str) -> Text:
