@@ -184,11 +184,11 @@ class RiverForest(HoldsEncodedRows, base.Estimator):
         for k, key in enumerate(self._columns):
             # Of a feature that was never anything but missing, the first value tells the kind.
             if kinds[key] is None and (kind := find_kind(table, k)) in (TEXT, DATE):
-                before = before.change_kind(k, Column.begin(str(key), kind, table, k))
+                before = before.change_kind(k, Column.of_table(str(key), kind, table, k))
         new = []
         for k in range(len(self._columns), len(columns)):
             kind = find_kind(table, k)
-            new.append(Column.begin(str(names[k]), kind or NUMBER, table, k))
+            new.append(Column.of_table(str(names[k]), kind or NUMBER, table, k))
             new[-1].is_due = (
                 n_held > 0 and kind != NUMBER
             )  # in rows held, absent numbers are 0, and all else is missing

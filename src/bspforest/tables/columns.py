@@ -54,7 +54,7 @@ class Column:
     is_due: bool = False
 
     @classmethod
-    def begin(cls, name: str, kind: str, table: Table, k: int) -> Column:
+    def of_table(cls, name: str, kind: str, table: Table, k: int) -> Column:
         """Return column k of a table, before anything is learned."""
         return cls(name, kind, zone=find_zone(table.get_column(k)) if kind == DATE else None)
 

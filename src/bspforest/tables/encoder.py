@@ -112,7 +112,7 @@ class TableEncoder:
         columns = []
         for k, name in enumerate(names):
             is_named = categorical is not None and categorical[k]
-            columns.append(Column.begin(name, TEXT if is_named else table.find_kind(k), table, k))
+            columns.append(Column.of_table(name, TEXT if is_named else table.find_kind(k), table, k))
         encoder = cls(columns, max_categories)
         return encoder.lay_out()
 
