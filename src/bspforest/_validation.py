@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, valid
 from ._magnitude import MAX_MAGNITUDE, check_column, check_magnitude, is_moderate
 from ._sklearn_compat import Interval, StrOptions, check_sample_weight
 from .forest.forest import OnlineForest
-from .tables.reading import is_missing
+from .tables.values import is_missing, shorten
 
 # What the parameters that shape a forest may be, in every interface.
 FOREST_CONSTRAINTS: dict[str, list] = {
@@ -86,8 +86,10 @@ def check_targets(name: str, X: np.ndarray, y: Any) -> np.ndarray:
     """Return y as finite float64 numbers, one per row of X, or several columns of them. ``name`` is that of the estimator."""
     y = _check_y_given(name, y)
     if not (type(y) is np.ndarray and y.dtype == np.float64 and y.ndim == 1 and len(y) == len(X)):
-        shape = np.asarray(y).shape
-        if len(shape) == 2 and shape[1] > 1:
+        given = np.asarray(y)
+        if given.dtype.kind not in "biufc":
+            _check_numbers(name, given)
+        if given.ndim == 2 and given.shape[1] > 1:
             y = check_array(y, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0, input_name="y")
         else:
             y = column_or_1d(y, dtype=np.float64, warn=True)
@@ -100,6 +102,23 @@ def check_targets(name: str, X: np.ndarray, y: Any) -> np.ndarray:
         raise ValueError(f"Input y contains {what} in row {row}; finite numbers are expected.")
     check_magnitude("y", y)
     return y
+
+
+def _check_numbers(name: str, y: np.ndarray) -> None:
+    """Raise if a label of a regressor is missing, or text or an object that is no number."""
+    if y.dtype.kind in "mM":
+        y = y.astype(f"{y.dtype.kind}8[us]")  # for the message; nanoseconds would be whole numbers
+    for row, values in enumerate(y if y.ndim else []):
+        for value in np.atleast_1d(values).ravel().tolist():
+            if is_missing(value):
+                raise ValueError(f"Input y contains NaN: the label in row {row} is {value!r}.")
+            try:
+                float(value)
+            except (TypeError, ValueError):
+                raise ValueError(
+                    f"{name} expects labels that are numbers, but y has {shorten(value)} ({type(value).__name__}) in row {row}: "
+                    f"convert them, or use {name.replace('Regressor', 'Classifier')} for classes"
+                ) from None
 
 
 def check_labels(name: str, X: np.ndarray, y: Any) -> np.ndarray:

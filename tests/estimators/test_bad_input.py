@@ -349,3 +349,30 @@ def test_empty_chunks_and_single_rows():
     assert forest.n_samples_ == 2
     labelled = BSPForestClassifier(5, random_state=0).fit(X, np.where(y > 0.5, "a", "b"))
     assert labelled.partial_fit(X[:0], [], sample_weight=np.empty(0)).n_samples_ == 60
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (
+            ["low", "high", "low"],
+            r"labels that are numbers, but y has 'low' \(str\) in row 0: .* BSPForestClassifier for classes",
+        ),
+        (np.array([1.0, "2", "x"], dtype=object), r"y has 'x' \(str\) in row 2"),
+        (pd.Series(["a", "b", "c"], dtype="category"), r"y has 'a' \(str\) in row 0"),
+        ([[1.0, 2.0], [1.0, "b"], [0.0, 0.0]], r"y has 'b' \(str\) in row 1"),
+        (
+            np.array(["2024-01-01"] * 3, dtype="M8[ns]"),
+            r"y has datetime.datetime\(2024, 1, 1, 0, 0\) \(datetime\) in row 0",
+        ),
+        (pd.Series([1, 2, pd.NA], dtype=object), "Input y contains NaN: the label in row 2 is <NA>"),
+    ],
+)
+def test_labels_of_a_regressor_that_are_no_numbers(labels, message):
+    """Failed with numpy's 'could not convert string to float', and learned nanoseconds since 1970."""
+    forest = regressor().fit(X, y)
+    for call in (regressor().fit, forest.partial_fit):
+        with pytest.raises(ValueError, match=message):
+            call(X[:3], labels)
+    assert forest.n_samples_ == len(X)
+    assert regressor().fit(X[:3], ["1", "2.5", "3"]).held_rows().y.tolist() == [1.0, 2.5, 3.0]

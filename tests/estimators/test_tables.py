@@ -94,6 +94,8 @@ def test_categorical_features():
         forest = regressor(categorical_features=given).fit(X_, X[:, 0] == 1)
         assert len(forest.encoded_feature_names_) == 4 and forest.n_features_in_ == 2
     assert forest.predict([[1.0, 0.5]])[0] == pytest.approx(1.0, abs=0.05)
+    named = regressor(5, categorical_features=["count"]).fit(FRAME, Y)  # text need not be named
+    assert {"count=3", "colour=red", "shape=round"} < set(named.encoded_feature_names_)
     assert regressor(categorical_features=None).fit(X, X[:, 0]).encoded_feature_names_ == ["x0", "x1"]
     for given, message in (
         (["colour"], "names 'colour', which X does not have: its columns are code, noise"),
@@ -103,7 +105,9 @@ def test_categorical_features():
     ):
         with pytest.raises(ValueError, match=message):
             regressor(categorical_features=given).fit(frame, X[:, 0])
-    with pytest.raises(ValueError, match="column 'colour' holds text, but is not among categorical_features"):
+    with pytest.raises(
+        ValueError, match="column 'colour' holds text, but categorical_features is None: use 'from_dtype'"
+    ):
         regressor(categorical_features=None).fit(FRAME, Y)
 
 
@@ -120,8 +124,6 @@ def test_errors_name_the_column_and_change_nothing():
             call(FRAME[:5].assign(size=[1, 2, np.inf, 1, 1]))
         with pytest.raises(ValueError, match="feature names"):
             call(FRAME[:5].rename(columns={"size": "length"}))
-    with pytest.raises(TypeError, match="column 'count' holds dates or times"):
-        regressor().fit(dated, Y[:5])
     with pytest.raises(ValueError, match="y contains NaN"):
         forest.partial_fit(FRAME[:2].assign(colour="black"), [1.0, np.nan])
     assert "colour=black" not in forest.encoded_feature_names_
@@ -217,6 +219,12 @@ def test_a_given_scaling_is_that_of_columns():
     assert (low[0], high[0]) == (0.0, 2.0) and (high[1:] == 1.0).all()
 
 
+def test_given_weights_are_those_of_columns():
+    """Failed with 'The truth value of an array'."""
+    forest = regressor(feature_weights=[0.5, 1.0]).fit(FRAME[["size", "colour"]], Y)
+    assert forest.feature_weights_.tolist() == [0.5, 1.0]
+
+
 def test_a_pipeline_with_sparse_output_in_some_folds():
     """ColumnTransformer returns sparse or dense rows, as their density is."""
     transformer = ColumnTransformer(
@@ -277,3 +285,105 @@ def test_missing_labels_are_refused(convert, missing):
         forest.partial_fit(X.assign(colour="black"), y)
     np.testing.assert_array_equal(forest.predict_proba(FRAME), before)
     assert forest.n_samples_ == 4 and "colour=black" not in forest.encoded_feature_names_
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Dates
+
+
+def make_dated(n, seed=0):
+    """Return orders with a missing date now and then, and a label with a daily cycle: more at noon, except at weekends."""
+    rng = np.random.default_rng(seed)
+    minutes = np.sort(rng.integers(0, 40 * 24 * 60, n))
+    when = pd.Series(pd.Timestamp("2024-02-20", tz="Europe/Berlin") + pd.to_timedelta(minutes, unit="min"))
+    noon = np.cos(2 * np.pi * (when.dt.hour + when.dt.minute / 60 - 12) / 24)
+    y = (noon * (when.dt.day_of_week < 5) + rng.normal(0, 0.2, n)).to_numpy()
+    when[rng.random(n) < 0.05] = pd.NaT
+    return pd.DataFrame({"size": rng.random(n), "when": when, "shop": rng.choice(["a", "b"], n)}), y
+
+
+DATED, SALES = make_dated(1200)
+WAVES = [f"when ({name})" for name in ("hour, sin", "hour, cos", "weekday, sin", "weekday, cos")]
+CONVERSIONS = {
+    "polars": pl.from_pandas,
+    "pyarrow": lambda frame: pa.Table.from_pandas(frame, preserve_index=False),
+    "objects": lambda frame: frame.astype({"when": object}),
+}
+
+
+def test_a_date_shows_cycles_of_the_label():
+    forest = regressor().fit(DATED[:900], SALES[:900])
+    assert forest.encoded_feature_names_[1:7] == ["when (days since 1970)", "when=(missing)", *WAVES]
+    assert forest.score(DATED[900:], SALES[900:]) > 0.75
+    assert (
+        regressor().fit(DATED[["size", "shop"]][:900], SALES[:900]).score(DATED[["size", "shop"]][900:], SALES[900:])
+        < 0.1
+    )
+    assert forest.feature_importances_.argmax() == 1 and forest.feature_weights_[1] == 1.0
+    weights = dict(zip(forest.encoded_feature_names_, forest._forest.trees.coordinates.weights, strict=True))
+    assert weights[WAVES[0]] == weights[WAVES[1]] and weights[WAVES[2]] == weights[WAVES[3]]
+
+
+@pytest.mark.parametrize("convert", CONVERSIONS.values(), ids=CONVERSIONS)
+def test_dates_of_all_libraries_give_the_same_forest(convert):
+    expected = regressor(5).fit(DATED[:300], SALES[:300])
+    forest = regressor(5).fit(convert(DATED[:300]), SALES[:300])
+    np.testing.assert_array_equal(forest.held_rows().X, expected.held_rows().X)
+    for rows in (slice(300, 400), slice(300, 302)):  # many rows, and few, which are read otherwise
+        np.testing.assert_array_equal(forest.predict(convert(DATED[rows])), expected.predict(DATED[rows]))
+
+
+def test_iso_dates_as_text_are_dates(recwarn):
+    utc = DATED.assign(when=DATED["when"].dt.tz_convert("UTC"))
+    texts = utc.assign(when=[None if pd.isna(time) else time.isoformat() for time in utc["when"]])
+    expected, forest = regressor(5).fit(utc[:300], SALES[:300]), regressor(5).fit(texts[:300], SALES[:300])
+    np.testing.assert_array_equal(forest.predict(texts), expected.predict(utc))
+    assert not recwarn.list
+    with pytest.raises(ValueError, match="column 'when' holds dates, but 'soon' in row 1 is none"):
+        forest.partial_fit(texts[:2].assign(when=[None, "soon"]), [1.0, 2.0])
+    assert forest.n_samples_ == 300
+    named = regressor(5, categorical_features=["when"]).fit(texts[:30], SALES[:30])
+    assert f"when={texts['when'][1]}" in named.encoded_feature_names_
+
+
+@pytest.mark.parametrize("values", ["ridge", "mean"])
+def test_a_stream_of_dates_gives_the_rows_of_a_batch(values):
+    frame, y = DATED[::3][:300].reset_index(drop=True), SALES[::3][:300]
+    online, batch = regressor(5, prediction=values), regressor(5, prediction=values)
+    for k in range(len(frame)):
+        online.partial_fit(frame[k : k + 1], y[k : k + 1])
+    batch.partial_fit(frame, y)
+    assert online.encoded_feature_names_ == batch.encoded_feature_names_
+    np.testing.assert_array_equal(online.held_rows().X, batch.held_rows().X)
+    if values == "ridge":
+        np.testing.assert_array_equal(online.forget(3).predict(frame), batch.forget(3).predict(frame))
+
+
+def test_forgetting_dates():
+    forest = regressor(5).fit(DATED[:300], SALES[:300]).forget(np.arange(10, 300))
+    fresh = regressor(5).fit(DATED[:10], SALES[:10])
+    assert forest.encoded_feature_names_ == fresh.encoded_feature_names_
+    assert not set(WAVES) & set(forest.encoded_feature_names_)
+    np.testing.assert_array_equal(forest.held_rows().X, fresh.held_rows().X)
+
+
+def test_files_and_copies_keep_dates(tmp_path):
+    forest = regressor(5).fit(DATED[:60], SALES[:60])
+    forest.save(tmp_path / "m")
+    more = DATED[60:].assign(when=DATED["when"][60:] + pd.Timedelta(days=400))
+    expected = pickle.loads(pickle.dumps(forest)).partial_fit(more[:300], SALES[60:360])
+    again = bspforest.load(tmp_path / "m").partial_fit(more[:300], SALES[60:360])
+    assert again.encoded_feature_names_[-3] == "when (time of year, cos)"
+    np.testing.assert_array_equal(again.predict(DATED), expected.predict(DATED))
+
+
+def test_dates_in_arrays_and_lists():
+    times = pd.date_range("2024-01-01", periods=50, freq="h").to_numpy()
+    listed = [[k, time] for k, time in enumerate(times.astype("M8[us]").tolist())]
+    one = regressor(5).fit(times[:, None], np.arange(50.0))
+    assert one.encoded_feature_names_ == ["x0 (days since 1970)", "x0 (hour, sin)", "x0 (hour, cos)"]
+    two = regressor(5, feature_weights=[0.5, 1.0], scaling=([0, 19723], [50, 19800])).fit(listed, np.arange(50.0))
+    assert two.feature_weights_.tolist() == [0.5, 1.0]
+    assert two._forest.range[0].tolist() == [0, 19723, 0, 0] and two._forest.range[1].tolist() == [50, 19800, 1, 1]
+    plain = regressor(5).fit((times - times[0])[:, None], np.arange(50.0))  # durations are plain numbers
+    assert plain._encoder is None and plain.held_rows().X[2].tolist() == [7200.0]

@@ -7,8 +7,9 @@ import copy
 import numpy as np
 import pandas as pd
 import pytest
+from table_streams import stream
 
-from bspforest.tables import TableEncoder, read_table
+from bspforest.tables import read_table
 from bspforest.tables.reserve import EXACT_LAYOUTS
 from bspforest.tables.state import describe_encoder, make_encoder
 
@@ -40,20 +41,6 @@ NAMES = [
     "age",
     "age=(missing)",
 ]
-
-
-def stream(frame, size, max_categories=64):
-    """Encode a frame in chunks; return the encoder and all rows in its features."""
-    encoder, held = None, np.empty((0, 0))
-    for start in range(0, len(frame), size):
-        table = read_table(frame[start : start + size])
-        encoder = encoder or TableEncoder.begin(table, list(frame.columns), max_categories=max_categories)
-        before = encoder
-        encoder, rows = before.learn(table, start, start)
-        if encoder.must_convert(before):
-            held = encoder.convert(held.reshape(start, -1) if start else np.empty((0, before.width)), before)
-        held = np.concatenate([held.reshape(start, encoder.width), rows])
-    return encoder, held
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 6])
@@ -145,7 +132,13 @@ def test_state_in_json():
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda s: s["columns"][0].update(kind="date"), "none of the known kinds"),
+        (lambda s: s["columns"][0].update(kind="period"), "none of the known kinds"),
+        (lambda s: s["columns"][0].update(zone="UTC"), "not of its kind"),
+        (lambda s: s["columns"][0].update(waves={"hour, sin": 9}), "not of its kind"),
+        (lambda s: s["columns"][0].update(kind="date", waves={"hour, sin": 9}), "not of its kind"),
+        (lambda s: s["columns"][0].update(kind="date", zone=5), "not of its kind"),
+        (lambda s: s.update(spans=[[0, 1.0, 2.0, True]]), "holds none"),
+        (lambda s: (s["columns"][0].update(kind="date"), s.update(spans=[[0, 2.0, 1.0, True]])), "is impossible"),
         (lambda s: s["columns"][0].update(place=1), "same place"),
         (lambda s: s["columns"][0].update(place=99), "same place, or one has none"),
         (lambda s: s["columns"][0].update(place=-1), "not of its kind"),

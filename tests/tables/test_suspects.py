@@ -24,7 +24,7 @@ def make_frame():
     """Return a frame with a column of each kind, as pandas reads it from CSV."""
     lines = ["created,order_id,weight,city"]
     for k in range(80):
-        lines.append(f"2024-03-{1 + k % 28:02} 1{k % 10}:30,{IDS[k]},{WEIGHTS[k]},{'Paris' if k % 3 else 'Rome'}")
+        lines.append(f"{1 + k % 28}/3/2024 1{k % 10}:30,{IDS[k]},{WEIGHTS[k]},{'Paris' if k % 3 else 'Rome'}")
     return pd.read_csv(io.StringIO("\n".join(lines))), np.arange(80.0)
 
 
@@ -38,9 +38,9 @@ def collect(learn):
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        (["2024-03-01", "2024-03-02", None], ["dates or times", "pd.to_datetime", ".dt.hour", ".dt.dayofweek"]),
-        (["2024-03-01T10:30:00Z"], ["dates or times"]),
-        (["10:30", "11:45", np.nan, ""], ["dates or times"]),
+        (["31/03/2024", "1/4/2024", None], ["in another notation than 2024-05-31", "pd.to_datetime"]),
+        (["10:30", "11:45", np.nan, ""], ["in another notation", "pd.to_timedelta"]),
+        (["2024-03-01", "2024-03-02", "soon"], ["dates as text, with words such as 'soon'", 'errors="coerce"']),
         (IDS, ["as an id does", "leave it out", "keys="]),
         (["red", *IDS], ["as an id does"]),
         (WEIGHTS, ["'unknown'", 'pd.to_numeric(..., errors="coerce")']),

@@ -241,8 +241,8 @@ class BSPForest(EncodesTables):
         """Forget rows exactly: what is left is distributed as if they had never been seen.
 
         If they alone reached an end of the range that a feature is scaled by, the trees are built afresh with the range of
-        the rows that are left. What they have taught about columns is forgotten, too: categories that no other row has, and their
-        part in the means that gaps are filled by. (What remains is that other rows of rare categories share the feature
+        the rows that are left. What they have taught about columns is forgotten, too: categories and cycles that no other row has or
+        shows, and their part in the means that gaps are filled by. (What remains is that other rows of rare categories share the feature
         "(other)".)
 
         Parameters
@@ -426,7 +426,7 @@ class BSPForest(EncodesTables):
 
     @property
     def encoded_feature_names_(self) -> list[str]:
-        """The features that trees are made of: the names of columns, and of their gaps and categories.
+        """The features that trees are made of: the names of columns, and of their missing values, categories and cycles.
 
         Those of ``trees_`` and `held_rows` are in this order.
         """

@@ -94,12 +94,15 @@ class HoldsEncodedRows:
         self._encoder = encoder
 
     def _collect_weights(self) -> np.ndarray:
-        """Return the weight of each column; 1 for one that has no feature yet."""
+        """Return the weight of each column, of dates the largest; 1 for one that has no feature yet."""
         weights = self._forest.trees.coordinates.weights
         if self._encoder is None:
             return weights.copy()
-        places = [column.list_features() for column in self._encoder.columns]
-        return np.array([weights[features[0][0]] if features else 1.0 for features in places])
+        found = []
+        for column in self._encoder.columns:
+            places = [at for at, _ in column.list_features()]
+            found.append(weights[places if column.is_date else places[:1]].max(initial=0.0) if places else 1.0)
+        return np.array(found)
 
     def _sum_importances(self) -> np.ndarray:
         """Return the importance of each column."""

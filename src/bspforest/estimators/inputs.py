@@ -14,6 +14,7 @@ from .._validation import read_rows
 from ..tables.encoder import TableEncoder
 from ..tables.reading import BOOLEAN, NUMBER, Table, is_frame, read_table
 from ..tables.suspects import warn_of_suspects
+from ..tables.values import DATES, DURATIONS
 from ..trees.memory import find_available
 
 # Sparse rows are read in blocks of so many bytes, as dense ones.
@@ -21,6 +22,9 @@ BLOCK_BYTES = 2**26
 
 # Sparse rows that are learned must not take more than this share of the memory available, as dense ones.
 MAX_SHARE = 0.5
+
+# Values in arrays of objects that are no numbers: columns have to be looked at one by one.
+KINDS = (str, *DATES, *DURATIONS)
 
 
 def read_input(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> np.ndarray | Table:
@@ -62,14 +66,14 @@ def _is_from_dtype(estimator: Any) -> bool:
 
 
 def _keep_text(X: Any) -> Any:
-    """Return lists with text in them as an array of objects; numpy would make text of the numbers, too."""
+    """Return lists with text or dates in them as an array of objects; numpy would make text of the numbers, too."""
     if isinstance(X, np.ndarray) or is_frame(X) or not isinstance(X, Sequence) or isinstance(X, str | bytes):
         return X
     try:
-        is_text = np.asarray(X).dtype.kind in "US"
+        is_mixed = np.asarray(X).dtype.kind in "USOmM"
     except ValueError:  # rows of different lengths, which the checks of arrays explain
         return X
-    return np.array(X, dtype=object) if is_text else X
+    return np.array(X, dtype=object) if is_mixed else X
 
 
 def _may_hold_text(X: Any) -> bool:
@@ -79,7 +83,7 @@ def _may_hold_text(X: Any) -> bool:
         return dtypes is None or not all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in dtypes)
     if not isinstance(X, np.ndarray) or X.ndim != 2:
         return False
-    return X.dtype.kind in "US" or (X.dtype == object and any(isinstance(value, str) for value in X.flat))
+    return X.dtype.kind in "USmM" or (X.dtype == object and any(isinstance(value, KINDS) for value in X.flat))
 
 
 def _name(estimator: Any, table: Table) -> Table:
@@ -94,8 +98,10 @@ def begin_encoding(estimator: Any, table: Table) -> tuple[TableEncoder | None, n
     """Return an encoder that has learned a table, and its rows; no encoder if they are numbers without gaps."""
     categorical = find_categorical(estimator.categorical_features, estimator, table.n_columns)
     encoder = TableEncoder.begin(table, get_names(estimator), categorical, estimator.max_categories)
-    if categorical is None:  # otherwise the user has named the columns of categories
-        warn_of_suspects(table, [k for k, column in enumerate(encoder.columns) if column.is_text])
+    texts = [k for k, column in enumerate(encoder.columns) if column.is_text and not categorical[k]]
+    if texts and estimator.categorical_features is None:
+        raise ValueError(f"{table.names[texts[0]]} holds text, but categorical_features is None: use 'from_dtype'")
+    warn_of_suspects(table, texts)  # not of columns that the user has named
     encoder, rows = encoder.learn(table)
     return (None if encoder.is_plain else encoder), rows
 
@@ -106,14 +112,12 @@ def get_names(estimator: Any) -> list[str]:
     return [f"x{k}" for k in range(estimator.n_features_in_)] if names is None else [str(name) for name in names]
 
 
-def find_categorical(given: Any, estimator: Any, n: int) -> list[bool] | None:
-    """Return which columns hold categories; None if their types tell.
+def find_categorical(given: Any, estimator: Any, n: int) -> list[bool]:
+    """Return which columns are named as categories; of the others, the types tell.
 
     ``given`` is the parameter ``categorical_features``.
     """
-    if isinstance(given, str):
-        return None
-    if given is None:
+    if given is None or isinstance(given, str):
         return [False] * n
     entries = np.asarray(given)
     if entries.dtype.kind == "b":

@@ -58,8 +58,8 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         Joint values only. The penalty of ridge regression, divided by the weight of each row; more noise asks for a larger
         one. ``"auto"`` chooses it together with ``bandwidth``.
     categorical_features : "from_dtype", None or array-like, default="from_dtype"
-        Which columns hold categories: those of type category, string or object (with text in it); or a mask, indices or names;
-        None for no column.
+        Columns of numbers or dates that are categories: a mask, indices or names. Columns of type category, and text that is not ISO
+        dates, are always categories. With None, text is refused.
     max_categories : int, default=64
         Categories of a column that have a feature of their own. All others share one.
     hash_keys : bool, default=False
@@ -79,7 +79,7 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
     feature_names_in_ : ndarray of str
         Names of the features, if X had any.
     encoded_feature_names_ : list of str
-        The features that trees are made of: the names of columns, and of their gaps and categories.
+        The features that trees are made of: the names of columns, and of their missing values, categories and cycles.
     n_outputs_ : int
         Numbers per label.
     n_samples_seen_ : int

@@ -24,7 +24,7 @@ from ..forest.ridge import make_prediction
 from ..progress import SILENT
 from ..tables.columns import Column
 from ..tables.encoder import TableEncoder
-from ..tables.reading import NUMBER, TEXT, Table
+from ..tables.reading import DATE, NUMBER, TEXT, Table
 from ..tables.reserve import count_reserved
 from .rows import (
     Columns,
@@ -183,9 +183,15 @@ class RiverForest(HoldsEncodedRows, base.Estimator):
         names = list(columns)
         for k, key in enumerate(self._columns):
             # Of a feature that was never anything but missing, the first value tells the kind.
-            if kinds[key] is None and find_kind(table, k) == TEXT:
-                before = before.make_text(k)
-        new = [Column(str(names[k]), find_kind(table, k) or NUMBER) for k in range(len(self._columns), len(columns))]
+            if kinds[key] is None and (kind := find_kind(table, k)) in (TEXT, DATE):
+                before = before.change_kind(k, Column.of_table(str(key), kind, table, k))
+        new = []
+        for k in range(len(self._columns), len(columns)):
+            kind = find_kind(table, k)
+            new.append(Column.of_table(str(names[k]), kind or NUMBER, table, k))
+            new[-1].is_due = (
+                n_held > 0 and kind != NUMBER
+            )  # in rows held, absent numbers are 0, and all else is missing
         if new:
             before = before.widen(new, n_held)
         encoder, rows = before.learn(table, n_seen, n_held)
@@ -204,11 +210,11 @@ class RiverForest(HoldsEncodedRows, base.Estimator):
         return encoder
 
     def _find_kinds(self) -> dict[Hashable, str | None]:
-        """Return whether each feature holds text or numbers; None if all its values were missing so far."""
+        """Return whether each feature holds text, dates or numbers; None if all its values were missing so far."""
         if self._encoder is None:
             return dict.fromkeys(self._columns, NUMBER)
         counts = iter(self._encoder.sums.counts.tolist())
-        kinds = [TEXT if column.is_text else (NUMBER if next(counts) else None) for column in self._encoder.columns]
+        kinds = [column.kind if column.is_text or next(counts) else None for column in self._encoder.columns]
         return dict(zip(self._columns, kinds, strict=True))
 
     def _spare_columns(self, n: int) -> int:

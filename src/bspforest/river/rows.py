@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._magnitude import MAX_MAGNITUDE, describe_excess, is_moderate
-from ..tables.reading import DATE, NUMBER, TEXT, Table, is_missing, read_table, refuse_dates
+from ..tables.reading import BOOLEAN, NUMBER, TEXT, Table, read_table
+from ..tables.values import DATES, DURATIONS, is_missing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,12 +47,12 @@ def check_number(name: str, value: Any) -> float:
 
 
 def needs_encoding(value: Any) -> bool:
-    """Return whether a value of a feature is text or missing, which takes an encoder."""
-    return isinstance(value, str) or is_missing(value)
+    """Return whether a value of a feature is text, a date or missing, which takes an encoder."""
+    return isinstance(value, (str, *DATES, *DURATIONS)) or is_missing(value)
 
 
 def read_row(x: Mapping, columns: Columns) -> np.ndarray | None:
-    """Return ``x`` as a row of numbers; None if there is text, or a value is missing.
+    """Return ``x`` as a row of numbers; None if there is text or a date, or a value is missing.
 
     Every call takes this path: 2 µs with 8 features, if ``x`` is as expected.
     """
@@ -83,7 +84,7 @@ def pad_columns(X: np.ndarray, n: int) -> np.ndarray:
 
 
 def read_frame(X: pd.DataFrame, columns: Columns) -> np.ndarray | None:
-    """Return the rows of a DataFrame as numbers; None if there is text, or a value is missing."""
+    """Return the rows of a DataFrame as numbers; None if there is text or a date, or a value is missing."""
     rows = np.zeros((len(X), max(len(columns), 1)))
     for key in X.columns:
         if key not in columns:
@@ -100,7 +101,7 @@ def read_frame(X: pd.DataFrame, columns: Columns) -> np.ndarray | None:
 
 
 def tabulate_row(x: Mapping, columns: Columns, kinds: Mapping[Hashable, str | None]) -> Table:
-    """Return ``x`` as a table of one row. An absent number is 0, as in river's sparse dicts; absent text is missing."""
+    """Return ``x`` as a table of one row. An absent number is 0, as in river's sparse dicts; absent text and dates are missing."""
     values = [[x[key] if key in x else fill_absent(kinds.get(key))] for key in columns]
 
     def get(k: int) -> np.ndarray:
@@ -131,13 +132,11 @@ def fill_absent(kind: str | None) -> float | None:
 
 
 def find_kind(table: Table, k: int) -> str | None:
-    """Return whether column k holds text or numbers; None if all its values are missing."""
+    """Return whether column k holds text, dates or numbers; None if all its values are missing."""
     if all(map(is_missing, table.list_first(k, table.n_rows))):
         return TEXT if table.has_categories(k) else None
     kind = table.find_kind(k)
-    if kind == DATE:
-        raise refuse_dates(table.names[k])
-    return TEXT if kind == TEXT else NUMBER
+    return NUMBER if kind == BOOLEAN else kind
 
 
 def check_frame(X: Any) -> None:

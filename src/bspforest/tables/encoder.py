@@ -3,7 +3,8 @@
 A column of numbers is one feature. A missing number is filled by the mean of the numbers before it, and marked in a feature of its
 own, which exists from the first gap on. (Gaps before the first number are filled by that.) Booleans are the numbers 0 and 1. A
 column of text, or of categories, is a feature of 0 and 1 for each category, which share one weight; a missing value is a category
-like others. From ``max_categories`` on, further ones share a feature, "(other)".
+like others. From ``max_categories`` on, further ones share a feature, "(other)". A column of dates is the days since 1970, filled and
+marked as numbers are, and a pair of features for each cycle, from the row on with which the range of the dates shows it (`Span`).
 
 All of this is found row by row: a batch gives the same features, in the same order, as its rows one by one, as long as no column
 has more than ``max_categories`` categories. (Then a first batch gives features to the most frequent ones, and a stream to the first.)
@@ -20,9 +21,11 @@ import numpy as np
 
 from .._magnitude import check_column
 from .columns import NOWHERE, Column
-from .reading import DATE, NUMBER, TEXT, Table, Text, refuse_dates
+from .cycles import Span
+from .reading import NUMBER, TEXT, Table
 from .reserve import count_reserved
 from .sums import Sums
+from .values import Text
 
 
 class Layout(NamedTuple):
@@ -51,6 +54,8 @@ class TableEncoder:
         Of the columns of numbers.
     n_layouts, seen_at_layout : int
         How often features were laid out, and how many rows had been seen then.
+    spans : dict of int to Span
+        The range of the dates of each column of dates; it is never changed in place.
     firsts : dict of int to float
         The first numbers of columns of numbers that had none before the latest table.
 
@@ -77,12 +82,13 @@ class TableEncoder:
         self.width = width
         self.sums = Sums.empty(len(self.number_columns))
         self.n_layouts = self.seen_at_layout = 0
+        self.spans: dict[int, Span] = {}
         self.firsts: dict[int, float] = {}
         self.is_widened = False  # columns have come whose features come with the next table
 
     @property
     def number_columns(self) -> list[Column]:
-        """The columns of numbers, booleans among them."""
+        """The columns of numbers, booleans and dates among them."""
         return [column for column in self.columns if not column.is_text]
 
     @classmethod
@@ -96,7 +102,7 @@ class TableEncoder:
         table : Table
         names : sequence of str
         categorical : sequence of bool or None
-            Which columns hold categories; None if their types tell.
+            Which columns hold categories whatever their types.
         max_categories : int
 
         Returns
@@ -105,16 +111,8 @@ class TableEncoder:
         """
         columns = []
         for k, name in enumerate(names):
-            kind = table.find_kind(k)
-            if kind == DATE:
-                raise refuse_dates(table.names[k])
-            if categorical is not None and categorical[k]:
-                kind = TEXT
-            elif categorical is not None and kind == TEXT:
-                raise ValueError(
-                    f"{table.names[k]} holds text, but is not among categorical_features: add it, or use 'from_dtype'"
-                )
-            columns.append(Column(name, kind))
+            is_named = categorical is not None and categorical[k]
+            columns.append(Column.of_table(name, TEXT if is_named else table.find_kind(k), table, k))
         encoder = cls(columns, max_categories)
         return encoder.lay_out()
 
@@ -126,22 +124,23 @@ class TableEncoder:
     def widen(self, columns: Sequence[Column], n_held: int) -> TableEncoder:
         """Return the encoder with further columns, whose features come with the next table.
 
-        In rows held, numbers of a new column are 0, and its text is missing.
+        In rows held, numbers of a new column are 0, unless the column is due: then it is missing.
         """
         other = self._copy()
-        for column in columns:
-            other.columns.append(replace(column, categories={None: NOWHERE} if column.is_text and n_held else {}))
-        n_numbers = sum(not column.is_text for column in columns)
-        other.sums = self.sums.append(n_numbers, n_held)
+        other.columns += [column.copy() for column in columns]
+        other.sums = self.sums.append([0 if column.is_due else n_held for column in columns if not column.is_text])
         other.is_widened = True
         return other
 
-    def make_text(self, k: int) -> TableEncoder:
-        """Return the encoder with text in column k of numbers, in which nothing but missing values has come so far."""
+    def change_kind(self, k: int, column: Column) -> TableEncoder:
+        """Return the encoder with text or dates in column k of numbers, in which only missing values have come so far."""
         other = self._copy()
-        column = other.columns[k]
-        other.sums = self.sums.drop(self.number_columns.index(self.columns[k]))
-        other.columns[k] = Column(column.name, TEXT, categories={None: column.gaps} if column.gaps != NOWHERE else {})
+        old = other.columns[k]
+        other.columns[k] = new = replace(column, place=old.place, gaps=old.gaps)
+        if column.is_text:
+            other.sums = self.sums.drop(self.number_columns.index(self.columns[k]))
+            new.place = new.gaps = NOWHERE
+            new.categories = {None: old.gaps} if old.gaps != NOWHERE else {}
         return other
 
     def _copy(self, *, share: bool = False) -> TableEncoder:
@@ -149,7 +148,7 @@ class TableEncoder:
         other = copy(self)
         other.firsts = {}
         if not share:
-            other.columns = [replace(column, categories=dict(column.categories)) for column in self.columns]
+            other.columns = [column.copy() for column in self.columns]
         return other
 
     # ------------------------------------------------------------------------------------------------------------------
@@ -172,9 +171,8 @@ class TableEncoder:
     @property
     def is_plain(self) -> bool:
         """Whether rows are the numbers of the table themselves."""
-        return all(not column.is_text and column.gaps == NOWHERE for column in self.columns) and self.width == len(
-            self.columns
-        )
+        is_plain = all(not (column.is_text or column.is_date) and column.gaps == NOWHERE for column in self.columns)
+        return is_plain and self.width == len(self.columns)
 
     def describe_layout(self) -> Layout:
         """Return the column of each feature, and which features share a weight."""
@@ -183,8 +181,8 @@ class TableEncoder:
         for k, column in enumerate(self.columns):
             places = [at for at, _ in column.list_features()]
             column_of[places] = k
-            if column.is_text and places:
-                groups[places] = min(places)
+            for group in column.list_groups():
+                groups[group] = min(group)
         shared = len(np.unique(groups)) < self.width
         return Layout(column_of, groups if shared else None)
 
@@ -193,15 +191,7 @@ class TableEncoder:
         other = self._copy()
         at = 0
         for column in other.columns:
-            if not column.is_text:
-                column.place, at = at, at + 1
-                if column.gaps != NOWHERE:
-                    column.gaps, at = at, at + 1
-                continue
-            for key in column.categories:
-                column.categories[key], at = at, at + 1
-            if column.other != NOWHERE:
-                column.other, at = at, at + 1
+            at = column.lay_out(at)
         other.width = max(at, 1) + spare
         return other
 
@@ -209,15 +199,8 @@ class TableEncoder:
         """Return, for each feature, which one it was ``before``; -1 for new ones."""
         sources = np.full(self.width, NOWHERE)
         for column, old in zip(self.columns, before.columns, strict=True):
-            if not column.is_text:
-                sources[column.place] = old.place
-                if column.gaps != NOWHERE:
-                    sources[column.gaps] = old.gaps
-                continue
-            for key, at in column.categories.items():
-                sources[at] = old.categories.get(key, NOWHERE)
-            if column.other != NOWHERE:
-                sources[column.other] = old.other
+            for at, source in column.find_sources(old):
+                sources[at] = source
         return sources
 
     # ------------------------------------------------------------------------------------------------------------------
@@ -244,9 +227,14 @@ class TableEncoder:
         """
         read = self._read(table)
         n_since = n_seen - self.seen_at_layout
+        spans = {
+            k: self.spans.get(k, Span()).extend(days)
+            for k, days in enumerate(read)
+            if self.columns[k].is_date and isinstance(days, np.ndarray)
+        }
         is_settled = n_since >= n_held and self.width > max(self.n_used, 1)
-        other = self._copy(share=not self.is_widened and self._knows(read) and not is_settled)
-        other.is_widened = False
+        other = self._copy(share=not self.is_widened and self._knows(read, spans) and not is_settled)
+        other.is_widened, other.spans = False, spans
         if other.columns is not self.columns and (other._meet(read) or is_settled):
             other = other.lay_out(0 if is_settled else count_reserved(other.n_used, self.n_layouts, n_since, n_held))
             other.n_layouts, other.seen_at_layout = self.n_layouts + 1, n_seen
@@ -262,7 +250,10 @@ class TableEncoder:
             return True
         if self.columns is before.columns:  # nothing new has come
             return False
-        if any(column.categories.get(None, 0) == NOWHERE for column in before.columns):  # missing in all rows held
+        if any(
+            old.is_due or len(column.waves) > len(old.waves)
+            for column, old in zip(self.columns, before.columns, strict=True)
+        ):
             return True
         sources = self.find_sources(before)
         return bool(np.any((sources != NOWHERE) & (sources != np.arange(self.width))))
@@ -286,24 +277,17 @@ class TableEncoder:
 
     def _read(self, table: Table) -> list[np.ndarray | Text]:
         """Return each column as numbers or text, as its kind is."""
-        read = [table.get_text(k) if column.is_text else table.get_numbers(k) for k, column in enumerate(self.columns)]
+        read = [column.read(table, k) for k, column in enumerate(self.columns)]
         for name, values in zip(table.names, read, strict=False):
             if isinstance(values, np.ndarray):
                 check_column(name, values)
         return read
 
-    def _knows(self, read: list[np.ndarray | Text]) -> bool:
-        """Return whether there is a feature for every gap and category."""
-        for column, values in zip(self.columns, read, strict=True):
-            if isinstance(values, np.ndarray):
-                knows = column.gaps != NOWHERE or not np.isnan(values).any()
-            elif column.other == NOWHERE or len(column.categories) < self.max_categories:
-                knows = all(key in column.categories for key in values.list_keys())
-            else:
-                knows = True
-            if not knows:
-                return False
-        return True
+    def _knows(self, read: list[np.ndarray | Text], spans: dict[int, Span]) -> bool:
+        """Return whether there is a feature for every gap, category and cycle."""
+        return all(
+            column.knows(read[k], spans.get(k, Span()), self.max_categories) for k, column in enumerate(self.columns)
+        )
 
     @staticmethod
     def _stack_numbers(read: list[np.ndarray | Text], n: int) -> np.ndarray:
@@ -324,38 +308,15 @@ class TableEncoder:
             lacking |= not free
             return free.pop(0) if free else self.width  # which `lay_out` replaces
 
-        for column, values in zip(self.columns, read, strict=True):
-            if isinstance(values, np.ndarray):
-                if column.place == NOWHERE:
-                    column.place = take()
-                if column.gaps == NOWHERE and np.isnan(values).any():
-                    column.gaps = take()
-                continue
-            if column.categories.get(None, 0) == NOWHERE:
-                column.categories[None] = take()
-            new = [key for key in values.list_keys() if key not in column.categories]
-            room = self.max_categories - len(column.categories)
-            if len(new) > room:
-                new = _choose_frequent(values, new, room) if is_first else new[:room]
-                if column.other == NOWHERE:
-                    column.other = take()
-            for key in new:
-                column.categories[key] = take()
+        for k, (column, values) in enumerate(zip(self.columns, read, strict=True)):
+            column.meet(values, self.spans.get(k, Span()), take, self.max_categories, is_first=is_first)
         return lacking
 
     def _encode(self, read: list[np.ndarray | Text], n: int) -> np.ndarray:
         """Return rows without numbers; gaps are marked."""
         rows = np.zeros((n, self.width))
         for column, values in zip(self.columns, read, strict=True):
-            if isinstance(values, np.ndarray):
-                if column.gaps != NOWHERE:
-                    rows[:, column.gaps] = np.isnan(values)
-                continue
-            known = column.categories
-            keys: list[str | None] = [*values.distinct, None]
-            places = np.array([known.get(key, column.other) for key in keys])[values.codes]
-            at = np.flatnonzero(places != NOWHERE)
-            rows[at, places[at]] = 1.0
+            column.encode(values, rows)
         return rows
 
     def _put_numbers(self, rows: np.ndarray, numbers: np.ndarray) -> None:
@@ -376,8 +337,10 @@ class TableEncoder:
         for k, first in self.firsts.items():
             new[:, self.number_columns[k].place] = first
         for column, old in zip(self.columns, before.columns, strict=True):
-            if old.categories.get(None, 0) == NOWHERE:
-                new[:, column.categories[None]] = 1.0
+            if old.is_due:
+                column.mark_missing(new)
+            if column.is_date:
+                column.put_waves(column.get_numbers(new), new)
         return new
 
     def recount(self, rows: np.ndarray) -> tuple[TableEncoder, np.ndarray]:
@@ -387,17 +350,14 @@ class TableEncoder:
         stay there.
         """
         other = self._copy()
-        for column in other.columns:
-            if column.gaps != NOWHERE and not rows[:, column.gaps].any():
-                column.gaps = NOWHERE
-            if column.other != NOWHERE and not rows[:, column.other].any():
-                column.other = NOWHERE
-            first = {key: _find_first(rows[:, at]) for key, at in column.categories.items()}
-            present = sorted((key for key in first if first[key] < len(rows)), key=lambda key: first[key])
-            column.categories = {key: column.categories[key] for key in present}
+        numbers = self._read_numbers(rows)
+        other.spans = {
+            k: Span().extend(column.get_numbers(rows)) for k, column in enumerate(self.columns) if column.is_date
+        }
+        for k, column in enumerate(other.columns):
+            column.recount(rows, other.spans.get(k, Span()))
         other = other.lay_out()
         other.n_layouts = self.n_layouts + 1
-        numbers = self._read_numbers(rows)
         other.sums, _ = Sums.empty(numbers.shape[1]).fill(numbers)
         new = other.convert(rows, self)
         other._put_numbers(new, numbers)
@@ -405,22 +365,5 @@ class TableEncoder:
 
     def _read_numbers(self, rows: np.ndarray) -> np.ndarray:
         """Return the numbers in rows, NaN where a gap is marked."""
-        numbers = rows[:, [column.place for column in self.number_columns]].copy()
-        for k, column in enumerate(self.number_columns):
-            if column.gaps != NOWHERE:
-                numbers[rows[:, column.gaps] == 1.0, k] = np.nan
-        return numbers
-
-
-def _find_first(indicator: np.ndarray) -> int:
-    """Return the first row with a 1, or the number of rows."""
-    at = int(np.argmax(indicator == 1.0)) if len(indicator) else 0
-    return at if len(indicator) and indicator[at] == 1.0 else len(indicator)
-
-
-def _choose_frequent(values: Text, new: list[str | None], room: int) -> list[str | None]:
-    """Return the most frequent of some categories, in the order given."""
-    counts = np.bincount(values.codes + 1, minlength=len(values.distinct) + 1).tolist()
-    count = dict(zip([None, *values.distinct], counts, strict=True))
-    chosen = set(sorted(new, key=lambda key: -count[key])[:room])
-    return [key for key in new if key in chosen]
+        columns = [column.get_numbers(rows) for column in self.number_columns]
+        return np.stack(columns, axis=1) if columns else np.empty((len(rows), 0))

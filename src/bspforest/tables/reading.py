@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import datetime
-import decimal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import narwhals as nw
 import numpy as np
+
+from .dates import SAMPLE_ROWS, are_dates
+from .values import DATES, NUMERIC, Text, as_number, factorize, is_missing, refuse_dates, refuse_object
 
 NUMBER, BOOLEAN, TEXT, DATE = "number", "boolean", "text", "date"
 
@@ -18,24 +18,7 @@ NUMBER, BOOLEAN, TEXT, DATE = "number", "boolean", "text", "date"
 # one row of nine columns of pandas: 0.15 ms, against 1.2 ms.
 FEW_ROWS = 16
 
-# Longer text is refused: each category is a name in the header of a model file, whose size is limited.
-MAX_TEXT_BYTES = 10_000
-
-_KINDS = {"b": BOOLEAN, "i": NUMBER, "u": NUMBER, "f": NUMBER, "m": DATE, "M": DATE, "S": TEXT, "U": TEXT}
-_DATES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
-
-
-class Text(NamedTuple):
-    """A column of text: the value of each row by its number among the distinct ones; -1 where it is missing."""
-
-    codes: np.ndarray
-    distinct: list[str]
-
-    def list_keys(self) -> list[str | None]:
-        """Return the values in use, in order of appearance, None among them if one is missing."""
-        codes, first = np.unique(self.codes, return_index=True)
-        ordered = codes[np.argsort(first)].tolist()
-        return [self.distinct[code] if code >= 0 else None for code in ordered]
+_KINDS = {"b": BOOLEAN, "i": NUMBER, "u": NUMBER, "f": NUMBER, "m": NUMBER, "M": DATE, "S": TEXT, "U": TEXT}
 
 
 class Table:
@@ -67,7 +50,10 @@ class Table:
     def find_kind(self, k: int) -> str:
         """Return the kind of column k, from its type, or from its values if it may hold anything."""
         column = self.get_column(k)
-        return _describe_type(column) or _find_kind(_list(column), self.names[k])
+        kind = _describe_type(column) or _find_kind(_list(column), self.names[k])
+        if kind == TEXT and not self.has_categories(k) and are_dates(self.list_first(k, SAMPLE_ROWS)):
+            return DATE
+        return kind
 
     def get_numbers(self, k: int) -> np.ndarray:
         """Return column k as float64, NaN where a value is missing."""
@@ -76,12 +62,16 @@ class Table:
                 return np.array(self._values[k], dtype=np.float64)
         column, name = self.get_column(k), self.names[k]
         kind = _describe_type(column)
-        if kind in (NUMBER, BOOLEAN):
-            column = column if isinstance(column, np.ndarray) else column.cast(nw.Float64).to_numpy()
-            return np.asarray(column, dtype=np.float64)
         if kind == DATE:
             raise refuse_dates(name)
-        return np.array([_as_number(value, name, row) for row, value in enumerate(_list(column))], dtype=np.float64)
+        if kind in (NUMBER, BOOLEAN):
+            if isinstance(column, nw.Series):
+                column = (column if column.dtype.is_temporal() else column.cast(nw.Float64)).to_numpy()
+            if column.dtype.kind == "m":
+                return column / np.timedelta64(1, "s")
+            if column.dtype != object:  # as times of day are
+                return np.asarray(column, dtype=np.float64)
+        return np.array([as_number(value, name, row) for row, value in enumerate(_list(column))], dtype=np.float64)
 
     def get_text(self, k: int) -> Text:
         """Return column k as text."""
@@ -171,137 +161,22 @@ def _describe_type(column: Any) -> str | None:
     dtype = column.dtype
     if dtype.is_numeric() or str(given) in ("Null", "null"):
         return NUMBER
-    if dtype.is_temporal() or str(given).startswith(("period", "interval")):
+    if dtype in (nw.Duration, nw.Time):
+        return NUMBER
+    if dtype.is_temporal() or str(given).startswith(("period", "date")):
         return DATE
     return {nw.Boolean: BOOLEAN, nw.String: TEXT, nw.Categorical: TEXT, nw.Enum: TEXT}.get(dtype.base_type())
 
 
 def _find_kind(values: list[Any], name: str) -> str:
     present = [value for value in values if not is_missing(value)]
-    if any(isinstance(value, _DATES) for value in present):
+    if any(isinstance(value, DATES) or hasattr(value, "to_timestamp") for value in present):
         return DATE
     if not present or any(isinstance(value, str) for value in present):
         return TEXT
     if all(isinstance(value, bool | np.bool_) for value in present):
         return BOOLEAN
     for row, value in enumerate(values):
-        if not is_missing(value) and not isinstance(value, Real | decimal.Decimal | bool | np.bool_):
-            raise _refuse_object(name, value, row)
+        if not is_missing(value) and not isinstance(value, NUMERIC):
+            raise refuse_object(name, value, row)
     return NUMBER
-
-
-def is_missing(value: Any) -> bool:
-    """Return whether a value stands for a missing one: None, NaN, pandas.NA, NaT."""
-    if value is None:
-        return True
-    if isinstance(value, str):
-        return False
-    try:
-        return bool(value != value)
-    except (TypeError, ValueError):  # pandas.NA is neither true nor false; an array is many things
-        return not isinstance(value, np.ndarray | list | tuple | dict)
-
-
-def refuse_dates(name: str) -> TypeError:
-    """Return the error for a column of dates, with the remedy."""
-    return TypeError(
-        f"{name} holds dates or times, which cannot be used directly: leave it out, or replace it by numbers such as the hour, "
-        "the day of the week, the month, or the days since a fixed date"
-    )
-
-
-def _refuse_object(name: str, value: Any, row: int) -> Exception:
-    if isinstance(value, complex):
-        return ValueError(f"Complex data not supported: {name} holds complex numbers")
-    return TypeError(
-        f"{name} holds a {type(value).__name__} ({_shorten(value)}) in row {row}: each entry must be a string or a number; "
-        "leave the column out, or replace it by such"
-    )
-
-
-def _shorten(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 50 else text[:47] + "..."
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Values
-
-
-def _as_number(value: Any, name: str, row: int) -> float:
-    if is_missing(value):
-        return np.nan
-    if isinstance(value, _DATES):
-        raise refuse_dates(name)
-    if isinstance(value, str):
-        raise ValueError(f"{name} holds numbers, but {_shorten(value)} in row {row}")
-    try:
-        if not isinstance(value, complex):  # numpy would drop a part of it
-            return float(value)
-    except (TypeError, ValueError, OverflowError):
-        pass
-    raise _refuse_object(name, value, row)
-
-
-def factorize(values: Sequence[Any], name: str) -> Text:
-    """Number the distinct values in order of appearance. Those that have the same name, as 1 and 1.0 have, are one.
-
-    >>> factorize(["red", None, 2, "2", "red"], "colour")
-    Text(codes=array([ 0, -1,  1,  1,  0]), distinct=['red', '2'])
-    """
-    numbers: dict[Any, int] = {}
-    names: dict[str, int] = {}
-    try:
-        given = dict.fromkeys(values)
-    except TypeError:
-        row = next(row for row, value in enumerate(values) if not _is_hashable(value))
-        raise _refuse_object(name, values[row], row) from None
-    for value in given:
-        if is_missing(value):
-            numbers[value] = -1
-            continue
-        text = _name_category(value) or ""
-        if (not text and value != "") or len(text) > MAX_TEXT_BYTES // 4:
-            _check_text(text, value, name, next(row for row, other in enumerate(values) if other is value))
-        numbers[value] = names.setdefault(text, len(names))
-    codes = np.fromiter(map(numbers.__getitem__, values), dtype=np.int64, count=len(values))
-    return Text(codes, list(names))
-
-
-def _is_hashable(value: Any) -> bool:
-    try:
-        hash(value)
-    except TypeError:  # also a tuple that holds a list
-        return False
-    return True
-
-
-def _check_text(text: str, value: Any, name: str, row: int) -> None:
-    if isinstance(value, _DATES):
-        raise refuse_dates(name)
-    if not text:
-        raise _refuse_object(name, value, row)
-    n_bytes = len(text.encode(errors="surrogatepass"))
-    if n_bytes > MAX_TEXT_BYTES:
-        raise ValueError(
-            f"{name} holds text of {n_bytes:,} bytes in row {row} ({_shorten(value)}); the limit is {MAX_TEXT_BYTES:,}: "
-            "leave the column out, or shorten its text"
-        )
-
-
-def _name_category(value: Any) -> str | None:
-    """Return a category as text, None if it cannot be one; whole numbers have the same name whatever their type.
-
-    >>> _name_category(2), _name_category(2.0), _name_category("red"), _name_category(True)
-    ('2', '2', 'red', 'True')
-    """
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, bool | np.bool_):
-        return str(bool(value))
-    if isinstance(value, Integral):
-        return str(int(value))
-    if isinstance(value, Real | decimal.Decimal):
-        number = float(value)
-        return str(int(number)) if number.is_integer() else repr(number)
-    return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,10 +28,11 @@ class Sums:
         """Return the sums of no numbers."""
         return cls(np.zeros(n_columns, dtype=np.int64), np.zeros(n_columns))
 
-    def append(self, n_columns: int, n_rows: int) -> Sums:
-        """Return the sums with further columns, of 0 in so many rows."""
-        counts = np.append(self.counts, np.full(n_columns, n_rows, dtype=np.int64))
-        return Sums(counts, np.append(self.totals, np.zeros(n_columns)))
+    def append(self, counts: Sequence[int]) -> Sums:
+        """Return the sums with further columns, of 0 in so many rows each."""
+        return Sums(
+            np.append(self.counts, np.array(counts, dtype=np.int64)), np.append(self.totals, np.zeros(len(counts)))
+        )
 
     def drop(self, k: int) -> Sums:
         """Return the sums without column k."""

@@ -1,4 +1,4 @@
-"""Find columns of text that most likely are not categories: dates, ids, and numbers with a few words among them.
+"""Find columns of text that most likely are not categories: ids, dates that are not ISO dates, numbers with words among them.
 
 The command refuses such columns, or prints hints with its own options; the estimators issue a `ColumnWarning`.
 """
@@ -11,7 +11,9 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from .reading import Table, is_missing
+from .dates import SAMPLE_ROWS
+from .reading import Table
+from .values import is_missing
 
 # Patterns that Python and pyarrow read alike.
 NUMBERS = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?(inf|Inf|INF|infinity|Infinity)$"
@@ -21,7 +23,6 @@ DATES = (
 )
 NEARLY_ALL = 0.95
 
-SAMPLE_ROWS = 1_000  # at the beginning of a column, which are looked at
 MIN_ID_ROWS = 50  # fewer rows may all be different by chance
 MANY_NUMBERS = 20  # different whole numbers; fewer may be codes, such as grades
 
@@ -54,8 +55,8 @@ def warn_of_suspects(table: Table, columns: Sequence[int]) -> None:
 def describe_suspect(values: Sequence[Any]) -> str | None:
     """Return what values of text are if they are most likely not categories, and what to do; else None.
 
-    >>> describe_suspect(["2024-05-01", None, "2024-05-02 10:30"]).partition(":")[0]
-    'holds dates or times as text, each of which would be a category of its own'
+    >>> describe_suspect(["31/05/2024", None, "01/06/2024"]).partition(",")[0]
+    'holds dates or times in another notation than 2024-05-31 or 2024-05-31T14:30'
     >>> describe_suspect(["red", "blue", "red"]) is None
     True
     """
@@ -63,11 +64,15 @@ def describe_suspect(values: Sequence[Any]) -> str | None:
     texts = [text for text in texts if text]
     if not texts:
         return None
-    if all(_DATE.search(text) for text in texts):
-        return (
-            "holds dates or times as text, each of which would be a category of its own: convert it with pd.to_datetime and "
-            "use numbers such as its .dt.hour, .dt.dayofweek, .dt.month or the days since a fixed date, or leave it out"
-        )
+    others = [text for text in texts if not _DATE.search(text)]
+    if len(others) < 0.5 * len(texts):
+        if others:
+            found = f"dates as text, with words such as {others[0]!r} among them"
+            remedy = 'pd.to_datetime(..., errors="coerce"), which makes missing values of the words'
+        else:
+            found = "dates or times in another notation than 2024-05-31 or 2024-05-31T14:30"
+            remedy = "pd.to_datetime (times of day with pd.to_timedelta), or leave it out"
+        return f"holds {found}, so that each would be a category of its own: convert it with {remedy}"
     words = [text for text in texts if not _NUMBER.search(text)]
     numbers = {text for text in texts if _NUMBER.search(text)}
     are_quantities = len(numbers) > MANY_NUMBERS or any("." in text for text in numbers)
