@@ -32,6 +32,7 @@ FOREST_CONSTRAINTS: dict[str, list] = {
 JOINT_CONSTRAINTS: dict[str, list] = {
     "bandwidth": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
     "ridge": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+    "half_life": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither"), None],
 }
 
 

@@ -140,6 +140,11 @@ def is_not_negative(value: float) -> bool:
     return not value < 0
 
 
+def is_half_life(value: float) -> bool:
+    """Return whether a number is positive; it may be infinite."""
+    return value > 0
+
+
 def is_share(value: float) -> bool:
     return 0 <= value <= 1
 
@@ -151,14 +156,18 @@ def is_finite(value: float) -> bool:
 def check_ridge(state: dict[str, Any], n_seen: int, n_held: int, n_columns: int) -> None:
     """Check the decoded state of ridge predictions, except for the coordinates of a revision that is going on."""
     revision = list(get_type_hints(Revision).values())
-    settings = [is_positive, is_positive, is_not_negative, is_not_negative, is_share]
+    settings = [is_positive, is_positive, is_not_negative, is_not_negative, is_share, is_half_life]
     count = range(n_seen + 1)
     kinds: dict[str, Any] = {
         "given_bandwidth": (None, is_positive),
         "given_ridge": (None, is_positive),
+        "given_half_life": (None, is_half_life),
         "seed": range(2**32),
         "in_order": bool,
         "unit": is_positive,
+        "changed": count,
+        "alarm": count,
+        "detector": dict,
         "calibration": [is_positive, is_positive],
         "solved": [count, count],
         "tuned": [count, count],

@@ -45,7 +45,9 @@ class OnCluster(BSPForest):
         return get_client() if self.client is None else self.client
 
     def _make_forest(self, config: ForestConfig, seed: np.ndarray) -> OnlineForest:
-        prediction = make_prediction(self.prediction, self.bandwidth, self.ridge, int(seed[0]), REMOTE_KERNEL)
+        prediction = make_prediction(
+            self.prediction, self.bandwidth, self.ridge, self.half_life, int(seed[0]), REMOTE_KERNEL
+        )
         client = self._get_client()
         make_trees = lambda config, streams: RemoteTrees.allocate(client, config, streams)  # noqa: E731
         return OnlineForest(config, np.random.SeedSequence(seed.tolist()), prediction, make_trees)

@@ -92,6 +92,7 @@ class BSPForest(EncodesTables):
         feature_weights: Any = "learned",
         bandwidth: float | str = "auto",
         ridge: float | str = "auto",
+        half_life: float | str | None = "auto",
         categorical_features: Any = "from_dtype",
         max_categories: int = 64,
         hash_keys: bool = False,
@@ -110,6 +111,7 @@ class BSPForest(EncodesTables):
         self.feature_weights = feature_weights
         self.bandwidth = bandwidth
         self.ridge = ridge
+        self.half_life = half_life
         self.categorical_features = categorical_features
         self.max_categories = max_categories
         self.hash_keys = hash_keys
@@ -173,7 +175,7 @@ class BSPForest(EncodesTables):
 
     def _make_forest(self, config: ForestConfig, seed: np.ndarray) -> OnlineForest:
         """Return an empty forest, given random words."""
-        prediction = make_prediction(self.prediction, self.bandwidth, self.ridge, int(seed[0]))
+        prediction = make_prediction(self.prediction, self.bandwidth, self.ridge, self.half_life, int(seed[0]))
         return OnlineForest(config, np.random.SeedSequence(seed.tolist()), prediction)
 
     def _learn(
@@ -384,6 +386,11 @@ class BSPForest(EncodesTables):
     def bandwidth_(self) -> float:
         """The bandwidth of ridge prediction."""
         return self._get_settings().bandwidth
+
+    @property
+    def half_life_(self) -> float:
+        """Rows weigh half as much for each so many rows that they are older; infinite if all count alike."""
+        return self._get_settings().half_life
 
     @property
     def ridge_(self) -> float:

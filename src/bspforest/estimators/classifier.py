@@ -62,6 +62,10 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
     ridge : "auto" or float, default="auto"
         Joint values only. The penalty of ridge regression, divided by the weight of each row; more noise asks for a larger
         one. ``"auto"`` chooses it together with ``bandwidth``.
+    half_life : "auto", None or float, default="auto"
+        Ridge predictions of streams only: `partial_fit`. Rows weigh half as much for each so many rows that they are older, and leave
+        the forest once they are 8 half-lives old. ``"auto"`` chooses it by replaying the latest rows, and again after each rise of
+        the error; without drift, all rows count alike. None: they always do, as after `fit`.
     categorical_features : "from_dtype", None or array-like, default="from_dtype"
         Columns of numbers or dates that are categories: a mask, indices or names. Columns of type category, and text that is not ISO
         dates, are always categories. With None, text is refused.
@@ -101,6 +105,8 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         Rows held.
     budget_ : float
         The budget in use.
+    half_life_ : float
+        The half-life in use; infinite if all rows count alike. Ridge predictions only.
     bandwidth_, ridge_ : float
         The bandwidth and the ridge in use. Joint values only.
     validation_error_ : float
@@ -169,6 +175,7 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         feature_weights: Any = "learned",
         bandwidth: float | str = "auto",
         ridge: float | str = "auto",
+        half_life: float | str | None = "auto",
         categorical_features: Any = "from_dtype",
         max_categories: int = 64,
         hash_keys: bool = False,
@@ -190,6 +197,7 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
             feature_weights=feature_weights,
             bandwidth=bandwidth,
             ridge=ridge,
+            half_life=half_life,
             categorical_features=categorical_features,
             max_categories=max_categories,
             hash_keys=hash_keys,

@@ -25,13 +25,27 @@ def find_columns(forest: OnlineForest, slots: np.ndarray) -> np.ndarray:
     return np.eye(n_classes)[codes]
 
 
-def collect_columns(forest: OnlineForest) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the slots of the rows stored, and label columns and relative weights by slot; free slots have no weight."""
+def collect_columns(forest: OnlineForest, half_life: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the slots of the rows stored, and label columns and weights by slot; free slots have no weight."""
     slots = forest.rows.held_slots()
     columns = find_columns(forest, slots)
     y, w = np.zeros((forest.rows.n_slots, columns.shape[1])), np.zeros(forest.rows.n_slots)
-    y[slots], w[slots] = columns, forest.weights[slots] / find_unit(forest.weights[slots])
+    y[slots], w[slots] = columns, find_weights(forest, half_life)
     return slots, y, w
+
+
+def find_weights(forest: OnlineForest, half_life: float) -> np.ndarray:
+    """Return weights of the rows stored, oldest first: relative ones, times their recency."""
+    w = forest.weights[forest.rows.held_slots()]
+    w = w / find_unit(w)
+    if half_life < np.inf:
+        w *= find_recency(forest.n_seen - 1 - forest.rows.held_ids(), half_life)
+    return w
+
+
+def find_recency(ages: np.ndarray, half_life: float) -> np.ndarray:
+    """Return the factors by which rows of these ages, in rows, weigh less than the latest one."""
+    return np.exp2(-ages / half_life)
 
 
 def find_unit(w: np.ndarray) -> float:

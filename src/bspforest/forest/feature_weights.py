@@ -127,7 +127,7 @@ def find_importances(forest: OnlineForest) -> np.ndarray:
         return np.full(d, np.nan if len(slots) else 0.0)
     n_trees = min(forest.trees.n_trees, MAX_TREES, max(FEWEST_TREES, MAX_PAIRS // len(slots)))
     arrays = forest.trees.arrays
-    _, y, w = collect_columns(forest)
+    _, y, w = collect_columns(forest, forest.prediction.half_life)
     slopes = find_slopes(KernelMatrix(forest.trees, len(slots), 1.0, n_trees, knows_nodes=True), y, w)
     shares = slopes * (arrays.rows[slots] * arrays.scaling[SCALE]).var(axis=0)
     total = shares.sum()

@@ -21,7 +21,7 @@ from ..trees.coordinates import Coordinates
 from ..trees.layout import allocate
 from ..trees.scaling import coincide_in_float32, reaches_ends
 from ..trees.trees import TreeEnsemble, make_streams
-from .config import FAMILIES, ForestConfig, count_columns
+from .config import FAMILIES, MAX_ROWS, ForestConfig, count_columns
 from .keys import KeyTable
 from .leaf_means import count_terms
 from .rows import Labels, RowTable
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 # (row, tree) pairs changed between two chances to be interrupted: about a second.
 BLOCK = 1_000_000
+
+# Share of a window that leaves at once. (Right in a stream with a window of 200: 0.84 with a tenth, 0.87 with this, 0.91 row by row.)
+LEAVING_SHARE = 0.03
 
 # A chunk of at least so many rows, and at least this fraction of the rows stored, may be learned by building all trees again.
 REBUILD_FROM = 512
@@ -182,7 +185,7 @@ class OnlineForest:
         if skipped:
             X, y, w = X[skipped:], y[skipped:], w[skipped:]
         n = len(X)
-        leaving = max(0, before.n_held + n - window) if window is not None else 0
+        leaving = self._count_leaving(n)
         budget = self._find_budget(before.n_held, before.n_held - leaving + n)
         slots = before.take_slots(n)
         self._make_room(max(before.n_slots, int(slots[-1]) + 1), spare=before.n_held > 0)
@@ -200,6 +203,19 @@ class OnlineForest:
             self.keys.wipe(leavers)
         self._update(gone, slots, budget, progress, in_order)
         self.torn = False
+
+    def _count_leaving(self, n: int) -> int:
+        """Return how many of the rows stored, the oldest ones, leave when n more come.
+
+        Ridge predictions miss what a row has said until they are solved for again. So rows leave in blocks, just before that.
+        """
+        limits = self.config.window, self.prediction.find_max_rows(self.n_seen + n)
+        most = min((limit for limit in limits if limit is not None), default=MAX_ROWS)
+        n_held = self.n_held
+        if n_held + n <= most:
+            return 0
+        kept = most - int(LEAVING_SHARE * most) if self.prediction.is_tuned else most
+        return min(n_held, n_held + n - kept)
 
     def _make_room(self, n_slots: int, *, spare: bool) -> None:
         """Make room for rows in ``n_slots`` slots."""
@@ -236,18 +252,19 @@ class OnlineForest:
             self._build_all(in_order, SILENT)
             progress.advance(len(slots))
             return
-        # After forgetting, the budget stays where it was until the number of rows has caught up.
+        # Rows leave once the new ones are predicted. After forgetting, the budget stays where it was until the number of rows has caught up.
         self.budget = max(self.budget, budget)
-        if len(gone):
-            self._remove(gone)
         for some in self._split(slots):
             self.prediction.carry(self, some)
             self.trees.insert(some, self.budget)
             progress.advance(len(some))
+        self.prediction.learn(self, slots)
+        if len(gone):
+            self._remove(gone)
         self.learned_since += len(slots)
         if not self.prediction.is_tuned and self.learned_since >= self.held_at_scaling:
             self._revise_scaling()
-        revised = self.prediction.learn(self, slots)
+        revised = self.prediction.revise(self, len(slots), must_solve=len(gone) > 0)
         if revised is not None:
             self._revise(*revised)
 

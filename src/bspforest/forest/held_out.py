@@ -115,7 +115,7 @@ class HeldOut:
         return errors, (self._y - self._means[self._columns] - predicted) * self.scale
 
     def _predict(self, matrix: KernelMatrix, ridges: np.ndarray, rough: float) -> Steps[tuple[np.ndarray, np.ndarray]]:
-        run = _ShiftedRun(self._goals, np.maximum(ridges / self._heaviest, MIN_DIAGONAL), rough)
+        run = ShiftedRun(self._goals, np.maximum(ridges / self._heaviest, MIN_DIAGONAL), rough)
         predicted = np.zeros((len(ridges), *self._y.shape))
         ahead = np.zeros_like(predicted)  # what the next step would add
         product = last = np.zeros_like(self._y)
@@ -183,7 +183,7 @@ def pick_ridge(errors: np.ndarray, allowed: float = ALLOWED) -> int:
     return int(known[gaps.mean(axis=1) <= allowed * standard_errors][-1])
 
 
-class _ShiftedRun:
+class ShiftedRun:
     """Conjugate gradients for A + λ with the smallest λ, and the coefficients of those for all λ.
 
     Attributes

@@ -52,6 +52,7 @@ class MeanPrediction:
     in_order = True
     seed = 0
     verbose = False
+    half_life = np.inf
 
     def __init__(self, kernel: Kernel = LOCAL_KERNEL, centre: float = 0.0) -> None:
         self.kernel = kernel
@@ -92,6 +93,12 @@ class MeanPrediction:
 
     def learn(self, forest: OnlineForest, slots: np.ndarray) -> None:
         """Do nothing once rows are inserted."""
+
+    def find_max_rows(self, n_seen: int) -> None:
+        """Rows are only limited by the window."""
+
+    def revise(self, forest: OnlineForest, n: int, *, must_solve: bool) -> None:
+        """Do nothing once rows are learned."""
 
     def insert_classes(self, places: np.ndarray, n_after: int) -> None:
         """Do nothing once there are more classes."""

@@ -7,6 +7,7 @@ how uncertain predictions are.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from copy import copy
@@ -16,23 +17,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..drift import DriftDetector
 from ..trees.coordinates import Coordinates
 from ..trees.trees import TreeEnsemble
-from .calibration import Calibration, calibrate
-from .columns import collect_columns, find_columns, find_unit, insert_columns, insert_means
+from .calibration import Calibration, calibrate, expand
+from .columns import collect_columns, find_columns, find_unit, find_weights, insert_columns, insert_means
 from .held_out import center
 from .kernel import LOCAL_KERNEL, Kernel
 from .means import MeanPrediction
 from .solver import KernelMatrix, count_work, solve_in_steps
 from .steps import Instalments, finish
 from .tuning import (
+    MAX_HALF_LIVES,
     Revision,
     Settings,
     count_sampled,
     find_current,
-    find_least_ridge,
     find_median_root_time,
     search_settings,
+    shorten_half_life,
 )
 from .uncertainty import (
     KNOWN_SHARE,
@@ -46,13 +49,23 @@ from .uncertainty import (
 if TYPE_CHECKING:
     from .forest import OnlineForest
 
-# Growth of the rows stored, relative to those at the last solve, after which to solve again; and share of a window that is replaced.
-# What a row that leaves a window has said is missed until then. (Right in a stream with a window of 200: 0.84 with a tenth, 0.87 with
-# this, 0.91 solved for each row.)
-GROWTH, GROWTH_IN_WINDOW = 0.1, 0.03
+# Growth of the rows stored, relative to those at the last solve, after which to solve again: row by row, and after a chunk, where a
+# solve costs no more than inserting that many rows.
+GROWTH, GROWTH_BY_CHUNK = 0.1, 0.03
 
-# The same after a chunk: a solve costs no more than inserting that many rows.
-GROWTH_BY_CHUNK = 0.03
+# Half-lives after which settings are chosen again.
+HALF_LIVES_BETWEEN = 3
+
+# Settings are chosen again whenever the rows since the last change have grown by this much, and soon after a change.
+GROWTH_BETWEEN = 0.5
+FIRST_AFTER_CHANGE = 64
+
+# How a rise of the loss is found: sooner than where rises are shown to people, as a false alarm costs little. (Friedman's function that
+# changes: after 32 rows, with blocks of 32 and 5 standard errors after 120 to 600.)
+BLOCK_ROWS, MIN_RISE = 8, 4.0
+
+# Rows do not leave so soon after a change: it may have been a false alarm.
+KEPT_AFTER_CHANGE = 256
 
 # A stream has nothing to decide with before it has so many rows. (river's TrumpApproval, mean absolute error: 0.303 with 32 rows,
 # 0.274 with 16, 0.283 with 8; ChickWeights 23.5, 23.9, 24.4.)
@@ -68,6 +81,9 @@ MAX_REVISIONS = 100
 # growth.)
 PRODUCTS_PER_ROW = 8
 
+
+# What is given, in the order of the constructor.
+GIVEN = ("given_bandwidth", "given_ridge", "seed", "given_half_life")
 
 # Multiples of the ridge that are tried once all rows are there.
 CORRECTIONS = np.array([0.1, 1 / 3, 1.0, 3.0])
@@ -91,8 +107,8 @@ class RidgePrediction:
 
     Parameters
     ----------
-    given_bandwidth, given_ridge : float or None
-        None: chosen by held-out error.
+    given_bandwidth, given_ridge, given_half_life : float or None
+        None: chosen by held-out error. A half-life counts in streams only.
     seed : int
         For the rows that are held out.
     kernel : Kernel
@@ -108,6 +124,12 @@ class RidgePrediction:
     calibration : Calibration
         How scores become probabilities.
     revisions : list of Revision
+    changed : int
+        Rows seen before the last change of what labels depend on: the last rise of the loss of rows before they are learned.
+    alarm : int
+        Rows seen when it was noticed.
+    detector : DriftDetector
+        Of such rises.
     solved, tuned : Moment
         When duals were last solved for, and settings chosen. With no rows stored then, it is time to do so again.
     pending : Instalments or None
@@ -117,6 +139,7 @@ class RidgePrediction:
     given_bandwidth: float | None
     given_ridge: float | None
     seed: int
+    given_half_life: float | None = np.inf
     kernel: Kernel = LOCAL_KERNEL
     verbose: bool = False
     in_order: bool = True
@@ -125,6 +148,9 @@ class RidgePrediction:
     unit: float = 1.0
     calibration: Calibration = field(default_factory=Calibration)
     revisions: list[Revision] = field(default_factory=list)
+    changed: int = 0
+    alarm: int = 0
+    detector: DriftDetector = field(default_factory=lambda: DriftDetector(BLOCK_ROWS, MIN_RISE))
     solved: Moment = field(default_factory=Moment)
     tuned: Moment = field(default_factory=Moment)
     pending: Instalments[Settings] | None = None
@@ -137,9 +163,25 @@ class RidgePrediction:
 
     def make_fresh(self) -> RidgePrediction:
         """Return the same prediction rule, which has seen no label."""
-        return RidgePrediction(
-            self.given_bandwidth, self.given_ridge, self.seed, self.kernel, self.verbose, self.in_order
-        )
+        given = self.given_bandwidth, self.given_ridge, self.seed, self.given_half_life
+        return RidgePrediction(*given, self.kernel, self.verbose, self.in_order)
+
+    @property
+    def half_life(self) -> float:
+        """Rows weigh half as much for each so many rows that they are older."""
+        return np.inf if self.settings is None else self.settings.half_life
+
+    def find_max_rows(self, n_seen: int) -> int | None:
+        """Return how many rows to store at most: older ones weigh next to nothing."""
+        if self.half_life == np.inf or n_seen - self.changed < KEPT_AFTER_CHANGE:
+            return None
+        return math.ceil(MAX_HALF_LIVES * self.half_life)
+
+    @property
+    def is_alarmed(self) -> bool:
+        """Whether no settings were chosen since the last change was noticed."""
+        decided = self.revisions[-1].n_samples_seen if self.revisions else 0
+        return decided < self.alarm
 
     def export_state(self) -> dict[str, Any]:
         """Return what is kept beside duals, residuals, sums and coordinates, as JSON can hold it."""
@@ -149,7 +191,8 @@ class RidgePrediction:
             if self.pending.result is not None:
                 pending = [self.pending.owed, *self.pending.result.export_all()]
         return {
-            **{name: getattr(self, name) for name in ("given_bandwidth", "given_ridge", "seed", "in_order", "unit")},
+            **{name: getattr(self, name) for name in (*GIVEN, "in_order", "unit", "changed", "alarm")},
+            "detector": self.detector.to_json(),
             **{name: list(getattr(self, name)) for name in ("calibration", "solved", "tuned")},
             "settings": None if self.settings is None else self.settings.export(),
             "mean": self.mean.tolist(),
@@ -160,13 +203,10 @@ class RidgePrediction:
     @classmethod
     def from_state(cls, state: dict[str, Any], coordinates: Coordinates) -> RidgePrediction:
         """Return the prediction with the state that `export_state` gave, for trees in these coordinates."""
-        own = cls(
-            state["given_bandwidth"],
-            state["given_ridge"],
-            state["seed"],
-            in_order=state["in_order"],
-            unit=state["unit"],
-        )
+        own = cls(*(state[name] for name in GIVEN))
+        own.in_order, own.unit = state["in_order"], state["unit"]
+        own.changed, own.alarm = state["changed"], state["alarm"]
+        own.detector = DriftDetector.from_json(state["detector"])
         own.settings = None if state["settings"] is None else Settings(coordinates, *state["settings"])
         own.mean, own.calibration = np.array(state["mean"], float), Calibration(*state["calibration"])
         own.solved, own.tuned = Moment(*state["solved"]), Moment(*state["tuned"])
@@ -192,7 +232,7 @@ class RidgePrediction:
     def solve(self, forest: OnlineForest, decided: Settings | None, *, rebuilt: bool) -> None:
         """Solve for the rows stored; with new settings, find also how uncertain predictions are. ``rebuilt``: the trees are new."""
         self._caches = {}
-        rows = slots, y, w = collect_columns(forest)
+        rows = slots, y, w = collect_columns(forest, self.half_life if decided is None else decided.half_life)
         settings = self._find_bandwidth(forest.trees, decided, rebuilt)
         matrix = self.kernel.make_matrix(forest.trees, len(slots), settings.bandwidth)
         unit, before = find_unit(forest.weights[slots]), self.unit
@@ -251,7 +291,6 @@ class RidgePrediction:
             ridges = np.array([settings.ridge])
             if corrects:
                 ridges = settings.ridge * CORRECTIONS
-                ridges = ridges[ridges >= min(settings.ridge, find_least_ridge(forest))]
             n_classes, seed = forest.config.n_classes, [self.seed, forest.n_seen]
             steps = hold_out(matrix, rows, ridges, n_classes=n_classes, latest=self.in_order, seed=seed)
             k, error, some, found = finish(steps)
@@ -273,13 +312,53 @@ class RidgePrediction:
             forest.stds[slots] = finish(find_stds(matrix, residuals, w, settings.ridge))[slots]
         return settings
 
-    def learn(self, forest: OnlineForest, slots: np.ndarray) -> tuple[Coordinates, Settings | None] | None:
-        """Give new rows duals; solve for all, if there are many since the last solve; go on with a search, or begin one.
-
-        Return what `prepare` does if that changes.
-        """
+    def learn(self, forest: OnlineForest, slots: np.ndarray) -> None:
+        """Predict new rows, which the trees hold already, and give them duals; notice changes by their losses."""
         self._caches = {}
-        n = len(slots)
+        self.in_order = True
+        columns = np.array(find_columns(forest, slots), np.float64, order="C")
+        if len(slots) > 1 and self._is_time_to_solve(forest, len(slots)):
+            residuals = columns - self.predict(forest, forest.trees.given[slots])  # their duals are found at once
+        else:
+            residuals = self._learn_rows(forest, slots, columns)
+        forest.residuals[slots] = residuals
+        if self.given_half_life != np.inf:
+            self._watch(forest, columns, residuals, forest.weights[slots] > 0)
+
+    def _learn_rows(self, forest: OnlineForest, slots: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        assert self.settings is not None
+        used, weights = self.settings, forest.weights[slots] / self.unit
+        return self.kernel.learn_rows(
+            forest.trees, slots, columns, weights, self.mean, used.bandwidth, used.ridge, used.step
+        )
+
+    def _watch(self, forest: OnlineForest, y: np.ndarray, residuals: np.ndarray, weighted: np.ndarray) -> None:
+        """Look for a rise of the loss: it is time to choose settings again then, by the rows that came since."""
+        n_classes = forest.config.n_classes
+        if n_classes:
+            right, said = (expand(scores, n_classes).argmax(axis=1) for scores in (y, y - residuals))
+            losses = (right != said).astype(np.float64)
+        else:
+            losses = np.sqrt(np.sum(residuals**2, axis=1))
+        for loss in losses[weighted].tolist():
+            if self.detector.update(loss):
+                assert self.detector.latest is not None
+                n_since = self.detector.n_rows - self.detector.latest.row
+                self.changed, self.alarm = max(0, forest.n_seen - n_since), forest.n_seen
+                self._cancel()
+                self.tuned = self.tuned._replace(n_held=0)
+                if self.given_half_life is None and self.settings is not None:
+                    half_life = min(self.half_life, shorten_half_life(n_since))
+                    self.settings, self.solved = (
+                        replace(self.settings, half_life=half_life),
+                        self.solved._replace(n_held=0),
+                    )
+
+    def revise(self, forest: OnlineForest, n: int, *, must_solve: bool) -> tuple[Coordinates, Settings | None] | None:
+        """Solve for all duals if many rows have come since the last solve, n of them just now, or if others have left.
+
+        Go on with a search for settings, or begin one. Return what `prepare` does if that changes.
+        """
         if self.pending is not None and self.pending.is_lost:
             self._cancel()
         if self.pending is None and self._is_time_to_tune(forest):
@@ -288,13 +367,7 @@ class RidgePrediction:
                 self.pending = Instalments(search_settings(self, forest))
             elif (current := find_current(self, forest)) is not forest.trees.coordinates:
                 return current, None
-        growth = GROWTH if forest.config.window is None else GROWTH_IN_WINDOW
-        if n > 1:
-            growth = min(growth, GROWTH_BY_CHUNK)
-        due = forest.n_seen - self.solved.n_seen >= growth * self.solved.n_held
-        if n == 1 or not due:  # a single row is given its residual, which tells how uncertain predictions are
-            self._learn_rows(forest, slots)
-        if due:
+        if must_solve or self._is_time_to_solve(forest, n):
             self.solve(forest, None, rebuilt=False)
         if self.pending is not None:
             paid = n * PRODUCTS_PER_ROW * count_work(forest.n_held, forest.trees.n_trees, 1)
@@ -304,17 +377,18 @@ class RidgePrediction:
                 return settings.coordinates, settings
         return None
 
-    def _is_time_to_tune(self, forest: OnlineForest) -> bool:
-        """Return whether as many rows have come as were stored then: they have doubled, or those in a window been replaced."""
-        return forest.n_seen - self.tuned.n_seen >= self.tuned.n_held
+    def _is_time_to_solve(self, forest: OnlineForest, n: int) -> bool:
+        """Return whether many rows have come since the last solve, n of them just now."""
+        growth = GROWTH if n == 1 else GROWTH_BY_CHUNK
+        return forest.n_seen - self.solved.n_seen >= growth * self.solved.n_held
 
-    def _learn_rows(self, forest: OnlineForest, slots: np.ndarray) -> None:
-        assert self.settings is not None
-        columns = np.array(find_columns(forest, slots), np.float64, order="C")
-        used, weights = self.settings, forest.weights[slots] / self.unit
-        forest.residuals[slots] = self.kernel.learn_rows(
-            forest.trees, slots, columns, weights, self.mean, used.bandwidth, used.ridge, used.step
+    def _is_time_to_tune(self, forest: OnlineForest) -> bool:
+        """Return whether many rows have come since the last change, all rows stored been replaced, or three half-lives passed."""
+        since_change = max(
+            GROWTH_BETWEEN * (self.tuned.n_seen - self.changed), FIRST_AFTER_CHANGE if self.changed else 8
         )
+        between = min(self.tuned.n_held, since_change, HALF_LIVES_BETWEEN * self.half_life)
+        return forest.n_seen - self.tuned.n_seen >= between
 
     def _cancel(self) -> None:
         """Drop the search that is going on, if any; it begins again with the next row."""
@@ -374,7 +448,7 @@ class RidgePrediction:
     def _find_overall_std(self, forest: OnlineForest) -> np.ndarray:
         """Return the root mean square of out-of-sample residuals, or of centred labels if none is known; NaN without weights."""
         slots = forest.rows.held_slots()
-        w = forest.weights[slots]
+        w = find_weights(forest, self.half_life)
         gaps = forest.residuals[slots]
         known = np.isfinite(gaps).all(axis=1) & (w > 0)
         if not known.any():
@@ -400,7 +474,8 @@ class RidgePrediction:
         """Return standardised residuals of the rows stored, and weights."""
         if "spread" not in self._caches:
             slots = forest.rows.held_slots()
-            found = standardise(forest.residuals[slots, 0], forest.stds[slots, 0], forest.weights[slots])
+            w = find_weights(forest, self.half_life)
+            found = standardise(forest.residuals[slots, 0], forest.stds[slots, 0], w)
             self._caches["spread"] = found
         return self._caches["spread"]
 
@@ -410,10 +485,11 @@ class RidgePrediction:
 
 
 def make_prediction(
-    prediction: str, bandwidth: Any, ridge: Any, seed: int, kernel: Kernel = LOCAL_KERNEL
+    prediction: str, bandwidth: Any, ridge: Any, half_life: Any, seed: int, kernel: Kernel = LOCAL_KERNEL
 ) -> MeanPrediction | RidgePrediction:
     """Return the prediction rule for the parameters of an interface."""
     if prediction == "mean":
         return MeanPrediction(kernel)
     fixed_bandwidth, fixed_ridge = (None if isinstance(given, str) else float(given) for given in (bandwidth, ridge))
-    return RidgePrediction(fixed_bandwidth, fixed_ridge, seed, kernel)
+    fixed_half_life = np.inf if half_life is None else None if isinstance(half_life, str) else float(half_life)
+    return RidgePrediction(fixed_bandwidth, fixed_ridge, seed, fixed_half_life, kernel)

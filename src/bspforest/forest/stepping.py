@@ -46,16 +46,22 @@ def choose_step(matrix: KernelMatrix, y: np.ndarray, w: np.ndarray, bandwidth: f
     _, centred, diagonal = center(y, before, ridge)
     duals = yield from solve_in_steps(matrix, centred, diagonal, tolerance=ROUGH * solver.TOLERANCE)
     gaps = (centred - matrix.multiply(duals))[latest]
-    similar = np.zeros((len(latest), len(latest)))
-    for first in range(0, len(latest), COLUMNS_PER_STEP):
-        some = latest[first : first + COLUMNS_PER_STEP]
-        units = np.zeros((n, len(some)))
-        units[some, np.arange(len(some))] = 1.0
-        yield matrix.count_work(len(some))
-        similar[:, first : first + len(some)] = matrix.multiply(units)[latest]
+    similar = yield from find_similarities(matrix, latest)
     errors = [replay(gaps, similar, share / (1.0 + ridge / w[latest])) for share in SHARES]
     losses = [float(w[latest] @ np.sum(error**2, axis=1)) for error in errors]
     return float(SHARES[int(np.argmin(losses))])
+
+
+def find_similarities(matrix: KernelMatrix, some: np.ndarray) -> Steps[np.ndarray]:
+    """Return the kernel of some rows."""
+    similar = np.zeros((len(some), len(some)))
+    for first in range(0, len(some), COLUMNS_PER_STEP):
+        columns = some[first : first + COLUMNS_PER_STEP]
+        units = np.zeros((matrix.n_rows, len(columns)))
+        units[columns, np.arange(len(columns))] = 1.0
+        yield matrix.count_work(len(columns))
+        similar[:, first : first + len(columns)] = matrix.multiply(units)[some]
+    return similar
 
 
 def replay(gaps: np.ndarray, similar: np.ndarray, shares: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ error. Rounds of feature weights go on whatever the first ones say, and the best
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,10 +14,11 @@ import numpy as np
 from ..trees.coordinates import Coordinates
 from ..trees.trees import TreeEnsemble
 from . import solver
-from .columns import find_columns, find_unit
+from .columns import find_columns, find_recency, find_unit
 from .config import AUTO_CUTS, FAMILIES
 from .feature_weights import can_learn, find_slopes, find_weights
 from .held_out import HeldOut, pick_ridge
+from .recency import MIN_HALF_LIFE, choose_half_life
 from .solver import KernelMatrix
 from .stepping import choose_step
 from .steps import Steps
@@ -36,13 +37,13 @@ BANDWIDTHS = 2.5 * 2.0 ** np.arange(9)
 RIDGES = np.array([1e-4, 3e-4, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])
 FIRST_BANDWIDTH = 3
 
-# The smallest ridge with a window. What a row that leaves has said is missed until the next solve, and without noise a small ridge has
-# rows say much. (Six features, window of 1,000, 20 trees, right in the second half of `benchmarks/drift.py`: 0.87 with any ridge, 0.95
-# from 0.1, 0.97 from 1 on.)
-MIN_IN_WINDOW = 1.0
-
 # The ridge until there are enough rows to choose one: see `bspforest.forest.ridge.MIN_DECIDING`.
 FIRST_RIDGE = 0.3
+
+# Rows that are this many half-lives old count no longer: they weigh 2^-8 of the latest one. A sample is made smaller if it has less than
+# this share of rows that do.
+MAX_HALF_LIVES = 8
+WORTH_SELECTING = 0.7
 
 # Rounds in which feature weights are learned: in a batch, and at each doubling of a stream.
 ROUNDS, ROUNDS_IN_STREAM = 5, 1
@@ -77,6 +78,10 @@ class Revision(NamedTuple):
         Mean held-out squared errors: with the scaling and the weights in use before, and with those chosen.
     bandwidth, ridge : float
         Those chosen.
+    half_life : float
+        Rows weigh half as much for each so many rows that they are older; infinite if all count alike.
+    cuts : {"pairs", "axes", "isotropic"}
+        The family of cuts.
 
     Examples
     --------
@@ -95,6 +100,8 @@ class Revision(NamedTuple):
     error: float
     bandwidth: float
     ridge: float
+    half_life: float = np.inf
+    cuts: str = AUTO_CUTS[0]
 
     def describe(self) -> str:
         """Return a line for people.
@@ -111,7 +118,8 @@ class Revision(NamedTuple):
             outcome += f", held-out error {self.error:.4g}"
         return (
             f"after {self.n_samples_seen:,} rows: {outcome}, {self.n_effective_features:.1f} effective features; "
-            f"scaled {scaled}, bandwidth {self.bandwidth:.3g}, ridge {self.ridge:.3g}"
+            f"scaled {scaled}, cut by {self.cuts}, bandwidth {self.bandwidth:.3g}, ridge {self.ridge:.3g}"
+            + (f", half-life {self.half_life:,.0f} rows" if self.half_life < np.inf else "")
         )
 
 
@@ -132,6 +140,8 @@ class Settings:
         The median time of the first cuts when the bandwidth was chosen; NaN if that is unknown.
     step : float
         Share of its residual that a new row gets as its dual.
+    half_life : float
+        Rows weigh half as much for each so many rows that they are older.
     revision : Revision or None
         How this was decided; None if there was nothing to decide, and once it is in use.
     """
@@ -142,11 +152,12 @@ class Settings:
     error: float
     unit: float
     step: float
+    half_life: float = np.inf
     revision: Revision | None = None
 
     def export(self) -> list[float]:
         """Return the numbers."""
-        return [self.bandwidth, self.ridge, self.error, self.unit, self.step]
+        return [self.bandwidth, self.ridge, self.error, self.unit, self.step, self.half_life]
 
     def export_all(self) -> list[Any]:
         """Return everything as JSON can hold it."""
@@ -182,7 +193,7 @@ class _Sample:
     streams : ndarray
         Random streams of the trees, the same for everything that is tried: trees then differ only where coordinates do.
     held_out : HeldOut
-        Of these rows, by their place.
+        Of these rows, by their place. It is set once the half-life is known, as weights are.
     bandwidth : float or None
         As given.
     ridges : ndarray
@@ -195,9 +206,13 @@ class _Sample:
     w: np.ndarray
     budget: float
     streams: np.ndarray
-    held_out: HeldOut
     bandwidth: float | None
     ridges: np.ndarray
+    held_out: HeldOut = field(init=False)
+
+    def select(self, some: np.ndarray) -> None:
+        """Keep some of the rows."""
+        self.X, self.y, self.w = self.X[some], self.y[some], self.w[some]
 
 
 class _Trial:
@@ -219,6 +234,14 @@ class _Trial:
     def ratio(self) -> float:
         """The bandwidth relative to the median time of the first cuts."""
         return float(self._bandwidths[self._at]) / self._scale
+
+    def choose_half_life(self, used: Settings, times: np.ndarray, n_classes: int, n_since: int) -> Steps[float]:
+        """Return the half-life to use, given the settings in use, the times of arrival of rows and how many came since a change."""
+        scale = self.unit / used.unit if 0 < used.unit < np.inf > self.unit > 0 else 1.0
+        self.matrix.set_bandwidth(used.bandwidth * scale)
+        rows = self.sample.y, self.sample.w, times
+        how = {"n_classes": n_classes, "n_since": n_since}
+        return (yield from choose_half_life(self.matrix, rows, used.ridge, otherwise=used.half_life, **how))
 
     def start(self, ratio: float | None) -> Steps[_Trial]:
         """Try the bandwidth that is nearest to ``ratio`` times the median time of the first cuts, or else a medium one."""
@@ -276,31 +299,55 @@ def search_settings(prediction: RidgePrediction, forest: OnlineForest) -> Steps[
     config, used, slots, n_seen = forest.config, prediction.settings, forest.rows.held_slots(), forest.n_seen
     current = find_current(prediction, forest)
     rng = np.random.default_rng([prediction.seed, n_seen])
-    some, n = slots, count_sampled(max(1, config.n_columns))
+    some, n = np.arange(len(slots)), count_sampled(max(1, config.n_columns))
     if len(slots) > n:
-        some = slots[-n:] if prediction.in_order else np.sort(rng.choice(slots, n, replace=False))
-    w = forest.weights[some] / find_unit(forest.weights[some])
-    bandwidth, ridge = prediction.given_bandwidth, prediction.given_ridge
+        some = some[-n:] if prediction.in_order else np.sort(rng.choice(some, n, replace=False))
+    times, slots = forest.rows.held_ids()[some], slots[some]
+    w = forest.weights[slots] / find_unit(forest.weights[slots])
+    bandwidth, ridge, half_life = prediction.given_bandwidth, prediction.given_ridge, prediction.given_half_life
+    if not prediction.in_order:
+        half_life = np.inf
     chooses = config.learns_weights or config.chooses_scaling or config.cuts == "auto"
-    decides = chooses or bandwidth is None or ridge is None
+    decides = chooses or bandwidth is None or ridge is None or half_life is None
     if not decides or np.count_nonzero(w) < 2:
         if used is None:
-            return Settings(current, bandwidth or np.nan, ridge or FIRST_RIDGE, np.nan, np.nan, 1.0)
-        return replace(used, unit=np.nan, step=1.0, coordinates=current)
-    y = find_columns(forest, some)
-    X = forest.trees.given[some]
+            return Settings(
+                current, bandwidth or np.nan, ridge or FIRST_RIDGE, np.nan, np.nan, 1.0, half_life or np.inf
+            )
+        return replace(used, unit=np.nan, step=1.0, coordinates=current, half_life=half_life or used.half_life)
+    y, n_classes = find_columns(forest, slots), config.n_classes
+    X = forest.trees.given[slots]
     streams = rng.integers(0, 2**64, size=(min(SAMPLE_TREES, forest.trees.n_trees), 4), dtype=np.uint64)
-    held_out = HeldOut(np.arange(len(some)), y, w, n_classes=config.n_classes, latest=prediction.in_order, rng=rng)
-    ridges = RIDGES[find_least_ridge(forest) <= RIDGES] if ridge is None else np.array([ridge])
-    sample = _Sample(forest.trees, X, y, w, config.budget(len(some)), streams, held_out, bandwidth, ridges)
+    ridges = RIDGES if ridge is None else np.array([ridge])
+    sample = _Sample(forest.trees, X, y, w, config.budget(len(some)), streams, bandwidth, ridges)
     other = None
     if config.chooses_scaling:
-        other = forest.fit_coordinates(slots, "minmax" if current.uses_ranks else "quantile").like(current)
-    n_rounds = 0 if not config.learns_weights else ROUNDS_IN_STREAM if prediction.in_order else ROUNDS
-    ratio = None if used is None or not 0 < used.unit < np.inf else used.bandwidth / used.unit
+        kind = "minmax" if current.uses_ranks else "quantile"
+        other = forest.fit_coordinates(forest.rows.held_slots(), kind).like(current)
     groups = forest.trees.groups
+    n_since, rounds = n_seen - prediction.changed, ROUNDS_IN_STREAM if prediction.in_order else ROUNDS
+    if half_life is None and prediction.is_alarmed:
+        # The features that mattered before may hide what matters now: no replay could tell, and all weights are learned again.
+        current, rounds = current.weigh(config.first_weights), ROUNDS
+        half_life = shorten_half_life(n_since)
+        sample.select(np.flatnonzero(times[-1] - times < MAX_HALF_LIVES * half_life))
+    first = _Trial(sample, current)
+    if half_life is None:  # from here on, the forest may have changed
+        half_life = np.inf
+        if used is not None:
+            half_life = yield from first.choose_half_life(used, times, n_classes, n_since)
+        recent = np.flatnonzero(times[-1] - times < MAX_HALF_LIVES * half_life)
+        if len(recent) < WORTH_SELECTING * len(times):
+            sample.select(recent)
+            first = _Trial(sample, current)
+    y, w = sample.y, sample.w
+    if half_life < np.inf:
+        sample.w = w = w * find_recency(times[-1] - times[-len(w) :], half_life)
+    sample.held_out = HeldOut(np.arange(len(w)), y, w, n_classes=n_classes, latest=prediction.in_order, rng=rng)
+    n_rounds = rounds if config.learns_weights else 0
+    ratio = None if used is None or not 0 < used.unit < np.inf else used.bandwidth / used.unit
     families = [FAMILIES[name] for name in AUTO_CUTS] if config.cuts == "auto" else []
-    best, outcome, error_before = yield from _try_coordinates(sample, current, other, families, ratio, n_rounds)
+    best, outcome, error_before = yield from _try_coordinates(first, other, families, ratio, n_rounds)
     settings = best.choose()
     step = yield from choose_step(best.matrix, y, w, settings.bandwidth, settings.ridge)
     revision = Revision(
@@ -312,13 +359,14 @@ def search_settings(prediction: RidgePrediction, forest: OnlineForest) -> Steps[
         error=settings.error,
         bandwidth=settings.bandwidth,
         ridge=settings.ridge,
+        half_life=float(half_life),
+        cuts=next(name for name, family in FAMILIES.items() if family == best.coordinates.family),
     )
-    return replace(settings, step=step, revision=revision)
+    return replace(settings, step=step, half_life=float(half_life), revision=revision)
 
 
 def _try_coordinates(
-    sample: _Sample,
-    current: Coordinates,
+    first: _Trial,
     other: Coordinates | None,
     families: list[int],
     ratio: float | None,
@@ -328,9 +376,8 @@ def _try_coordinates(
 
     Parameters
     ----------
-    sample : _Sample
-    current : Coordinates
-        To begin with.
+    first : _Trial
+        Of the coordinates to begin with.
     other : Coordinates or None
         The same with the other kind of scaling, if that may be chosen.
     families : list of int
@@ -340,7 +387,8 @@ def _try_coordinates(
     n_rounds : int
         Rounds in which feature weights are learned.
     """
-    first = best = yield from _Trial(sample, current).start(ratio)
+    sample, best = first.sample, first
+    yield from first.start(ratio)
     yield from first.climb()
     error_before = first.choose().error
     if other is not None:
@@ -377,14 +425,14 @@ def _get_error(trial: _Trial) -> float:
     return trial.error
 
 
+def shorten_half_life(n_since: int) -> float:
+    """Return the half-life to use when a change has just been noticed, so many rows after it."""
+    return max(MIN_HALF_LIFE, 0.5 * n_since)
+
+
 def count_sampled(n_columns: int) -> int:
     """Return how many rows settings are tried on, at most."""
     return min(SAMPLE_ROWS, max(MIN_SAMPLE_ROWS, SAMPLE_ENTRIES // n_columns))
-
-
-def find_least_ridge(forest: OnlineForest) -> float:
-    """Return the smallest ridge that may be chosen."""
-    return MIN_IN_WINDOW if forest.config.window is not None else 0.0
 
 
 def find_current(prediction: RidgePrediction, forest: OnlineForest) -> Coordinates:

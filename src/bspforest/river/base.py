@@ -77,6 +77,7 @@ class RiverForest(HoldsEncodedRows, base.Estimator):
         feature_weights: Any,
         bandwidth: float | str,
         ridge: float | str,
+        half_life: float | str | None,
         max_categories: int,
         seed: int | None,
     ) -> None:
@@ -91,6 +92,7 @@ class RiverForest(HoldsEncodedRows, base.Estimator):
         self.feature_weights = feature_weights
         self.bandwidth = bandwidth
         self.ridge = ridge
+        self.half_life = half_life
         self.max_categories = max_categories
         self.seed = seed
         constraints = {**FOREST_CONSTRAINTS, **JOINT_CONSTRAINTS, "max_categories": MAX_CATEGORIES}
@@ -112,7 +114,7 @@ class RiverForest(HoldsEncodedRows, base.Estimator):
     def _make_forest(self, config: ForestConfig) -> OnlineForest:
         state = check_random_state(self._rng.getrandbits(32))
         seed = state.randint(0, 2**32, size=4, dtype=np.uint32)
-        prediction = make_prediction(self.prediction, self.bandwidth, self.ridge, int(seed[0]))
+        prediction = make_prediction(self.prediction, self.bandwidth, self.ridge, self.half_life, int(seed[0]))
         return OnlineForest(config, np.random.SeedSequence(seed.tolist()), prediction)
 
     # ------------------------------------------------------------------------------------------------------------------

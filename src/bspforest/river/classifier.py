@@ -66,6 +66,10 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
     ridge
         Joint values only. The penalty of ridge regression; more noise asks for a larger one. `"auto"` chooses it together
         with `bandwidth`.
+    half_life
+        Ridge predictions only. Rows weigh half as much for each so many rows that they are older, and leave the forest once they are
+        8 half-lives old. `"auto"` chooses it by replaying the latest rows, and again after each rise of the error; without drift, all
+        rows count alike. `None`: they always do.
     max_categories
         How many categories of a text feature are told apart; further ones share one, "(other)".
     voting
@@ -109,6 +113,7 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
         feature_weights: Any = "learned",
         bandwidth: float | str = "auto",
         ridge: float | str = "auto",
+        half_life: float | str | None = "auto",
         max_categories: int = 64,
         voting: str = "soft",
         seed: int | None = None,
@@ -125,6 +130,7 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
             feature_weights,
             bandwidth,
             ridge,
+            half_life,
             max_categories,
             seed,
         )
