@@ -26,10 +26,10 @@ N_BLOCKS = 2
 CLEARLY = 1.0
 
 
-def list_half_lives(n: int) -> np.ndarray:
-    """Return the half-lives to try with n rows, the longest first: infinity, n / 2, n / 4, ..."""
+def list_half_lives(n: int, used: float) -> np.ndarray:
+    """Return the half-lives to try with n rows, the longest first: infinity, n / 2, n / 4, ..., and the one in use."""
     n_halvings = max(0, int(np.log2(max(n, 1) / MIN_HALF_LIFE)))
-    return np.concatenate([[np.inf], n / 2.0 ** np.arange(1, n_halvings + 1)])
+    return np.unique([np.inf, used, *n / 2.0 ** np.arange(1, n_halvings + 1)])[::-1]
 
 
 def choose_half_life(
@@ -39,9 +39,9 @@ def choose_half_life(
     *,
     n_classes: int,
     n_since: int,
-    otherwise: float,
+    used: float,
 ) -> Steps[float]:
-    """Return the longest half-life whose loss on the latest rows is not clearly larger than the best.
+    """Return the half-life in use, or, if its loss on the latest rows is clearly larger than the best, the longest that is not.
 
     Parameters
     ----------
@@ -54,15 +54,15 @@ def choose_half_life(
         0 in regression.
     n_since : int
         Rows since the last change.
-    otherwise : float
-        What is returned if there are too few rows to choose.
+    used : float
+        The half-life in use.
     """
     y, w, times = rows
     weighted = np.flatnonzero(w > 0)
     n_replayed = int(np.clip(REPLAYED_SHARE * n_since, MIN_REPLAYED, MAX_REPLAYED))
-    half_lives = list_half_lives(len(weighted))
+    half_lives = list_half_lives(len(weighted), used)
     if len(half_lives) < 2 or len(weighted) < 2 * n_replayed:
-        return otherwise
+        return used
     blocks = np.array_split(weighted[-n_replayed:], N_BLOCKS)
     before = np.stack(
         [
@@ -89,13 +89,17 @@ def choose_half_life(
                 best = error, residuals
         assert best is not None
         losses.append(_find_losses(y[np.concatenate(blocks)], best[1], n_classes))
-    return float(half_lives[pick_longest(np.stack(losses))])
+    return float(half_lives[pick(np.stack(losses), int(np.flatnonzero(half_lives == used)[0]))])
 
 
-def pick_longest(losses: np.ndarray) -> int:
-    """Return the number of the longest half-life that is not clearly worse than the best. Losses are by half-life and row."""
+def pick(losses: np.ndarray, used: int) -> int:
+    """Return ``used``, or, if it is clearly worse than the best, the longest half-life that is not, by number.
+
+    Losses are by half-life, the longest first, and row.
+    """
     gaps = losses - losses[losses.mean(axis=1).argmin()]
-    return int(np.argmax(gaps.mean(axis=1) <= CLEARLY * gaps.std(axis=1) / np.sqrt(losses.shape[1])))
+    good = gaps.mean(axis=1) <= CLEARLY * gaps.std(axis=1) / np.sqrt(losses.shape[1])
+    return used if good[used] else int(np.argmax(good))
 
 
 def _predict_blocks(

@@ -241,7 +241,7 @@ class _Trial:
         self.matrix.set_bandwidth(used.bandwidth * scale)
         rows = self.sample.y, self.sample.w, times
         how = {"n_classes": n_classes, "n_since": n_since}
-        return (yield from choose_half_life(self.matrix, rows, used.ridge, otherwise=used.half_life, **how))
+        return (yield from choose_half_life(self.matrix, rows, used.ridge, used=used.half_life, **how))
 
     def start(self, ratio: float | None) -> Steps[_Trial]:
         """Try the bandwidth that is nearest to ``ratio`` times the median time of the first cuts, or else a medium one."""
