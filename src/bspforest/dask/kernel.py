@@ -159,7 +159,8 @@ def _learn_rows(
         found = trees.run(lambda part: ("walk_rows", (count_blocks(part.first), *known)))  # noqa: B023
         sums = _fold(parts, found, trees.n_trees)
         changes = np.empty_like(wanted)
-        find_changes(sums, trees.n_trees, wanted, mean, weights[rows], ridge, float(step), residuals[rows], changes)
+        given = trees.n_trees, wanted, mean, weights[rows], ridge, float(step)
+        find_changes(sums[np.newaxis], *given, residuals[rows], changes)
         arrays.terms[some] += changes
     trees.run(lambda part: ("change_rows", (changes,)))
     return residuals

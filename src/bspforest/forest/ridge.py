@@ -320,17 +320,13 @@ class RidgePrediction:
         if len(slots) > 1 and self._is_time_to_solve(forest, len(slots)):
             residuals = columns - self.predict(forest, forest.trees.given[slots])  # their duals are found at once
         else:
-            residuals = self._learn_rows(forest, slots, columns)
+            assert self.settings is not None
+            used, weights = self.settings, forest.weights[slots] / self.unit
+            known = columns, weights, self.mean, used.bandwidth, used.ridge, used.step
+            residuals = self.kernel.learn_rows(forest.trees, slots, *known)
         forest.residuals[slots] = residuals
         if self.given_half_life != np.inf:
             self._watch(forest, columns, residuals, forest.weights[slots] > 0)
-
-    def _learn_rows(self, forest: OnlineForest, slots: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        assert self.settings is not None
-        used, weights = self.settings, forest.weights[slots] / self.unit
-        return self.kernel.learn_rows(
-            forest.trees, slots, columns, weights, self.mean, used.bandwidth, used.ridge, used.step
-        )
 
     def _watch(self, forest: OnlineForest, y: np.ndarray, residuals: np.ndarray, weighted: np.ndarray) -> None:
         """Look for a rise of the loss: it is time to choose settings again then, by the rows that came since."""
