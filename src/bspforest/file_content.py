@@ -69,6 +69,9 @@ MEMBERS = ROWS | CACHES
 # Arrays of trees, with the count in a tree's state that says how much is used. Links have one entry per slot.
 TREES = {**USED, "links": None}
 
+# Trees that are built again from rows, at most.
+MAX_TREES = 100_000
+
 # Bytes read at a time.
 AT_ONCE = 2**22
 
@@ -163,7 +166,9 @@ def restore(archive: zipfile.ZipFile, header: dict[str, Any], rebuild: bool) -> 
     """Return the estimator in an open file: first what is known of rows, then the trees, read or built again."""
     shape = header["forest"]
     rows = _read_arrays(archive, ROWS, d=check_int(shape["n_features"], "n_features", 1, 2**31 - 1))
-    check_int(shape["n_trees"], "n_trees", 1, archive.getinfo("state.npy").file_size // layout.STATE.itemsize)
+    is_known = not rebuild and "state.npy" in archive.namelist()
+    limit = archive.getinfo("state.npy").file_size // layout.STATE.itemsize if is_known else MAX_TREES
+    check_int(shape["n_trees"], "n_trees", 1, limit)  # before memory is allocated for them
     expect(rows["y"].shape[1] >= 1, "there are no labels")
     coordinates = make_coordinates(rows["range"], rows["feature_weights"], rows["knots"])
     estimator = _make_estimator(header, rows["y"].shape[1], coordinates)
