@@ -1,7 +1,7 @@
 """What is in a model file: a header and arrays, described here and checked when they are read.
 
 The rows are the truth, and the trees are a cache of them: if only trees are damaged, they can be built again. Kernels do not
-check bounds, so every array is checked before it is used: sizes and rows here, trees in `bspforest.trees.structure`.
+check bounds, so every array is checked before it is used: sizes and rows here, trees in `bspforest.trees.check_trees`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from .forest.ridge import RidgePrediction
 from .forest.rows import RowTable
 from .tables.state import describe_encoder, make_encoder
 from .trees import layout
+from .trees.check_trees import USED, BrokenTreeError, check_trees
 from .trees.coordinates import Coordinates
-from .trees.structure import USED, BrokenTreeError, check_trees
 
 if TYPE_CHECKING:
     from .estimators.base import BSPForest
@@ -291,8 +291,8 @@ def _restore_prediction(
         return MeanPrediction(centre=centre)
     check_ridge(state, n_seen, n_held, config.n_columns)
     rule = RidgePrediction.from_state(state, coordinates)
-    if rule.pending is not None and rule.pending.result is not None:
-        planned = rule.pending.result.coordinates
+    if rule.search is not None and rule.search.result is not None:
+        planned = rule.search.result.coordinates
         families = (planned.family, coordinates.family) if config.cuts != "auto" else ()
         same = len(planned.low) == config.n_features and len(set(families)) < 2
         expect(same, "the revision that was going on is of other features or cuts")
