@@ -312,13 +312,17 @@ class RidgePrediction:
             forest.stds[slots] = finish(find_stds(matrix, residuals, w, settings.ridge))[slots]
         return settings
 
-    def learn(self, forest: OnlineForest, slots: np.ndarray) -> None:
-        """Predict new rows, which the trees hold already, and give them duals; notice changes by their losses."""
+    def learn(self, forest: OnlineForest, slots: np.ndarray, *, n_leaving: int) -> None:
+        """Predict new rows and give them duals; notice changes by their losses.
+
+        The trees hold the new rows already, and so many rows still that leave after this.
+        """
         self._caches = {}
         self.in_order = True
         columns = np.array(find_columns(forest, slots), np.float64, order="C")
         if len(slots) > 1 and self._is_time_to_solve(forest, len(slots)):
-            residuals = columns - self.predict(forest, forest.trees.given[slots])  # their duals are found at once
+            X = forest.trees.given[slots]  # their duals are found at once
+            residuals = columns - self._predict_with_stds(forest, X, with_stds=False, n_leaving=n_leaving)[0]
         else:
             residuals = self._learn_rows(forest, slots, columns)
         forest.residuals[slots] = residuals
@@ -421,7 +425,7 @@ class RidgePrediction:
         return self._predict_with_stds(forest, X, with_stds=False)[0]
 
     def _predict_with_stds(
-        self, forest: OnlineForest, X: np.ndarray, *, with_stds: bool = True
+        self, forest: OnlineForest, X: np.ndarray, *, with_stds: bool = True, n_leaving: int = 0
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the prediction of each label column, and, if asked, its standard deviation, from one walk down the trees.
 
@@ -429,14 +433,14 @@ class RidgePrediction:
         Where no neighbour has one, it is that of all rows.
         """
         assert self.settings is not None
-        trees = forest.trees
+        trees, n_stored = forest.trees, forest.n_held + n_leaving
         totals = None
         # Sums along paths round differently: predictions right after a solve are read from totals, in copies and files, too.
-        if self.solved == Moment.of(forest) or len(X) >= forest.n_held // 2 > 0:
+        if self.solved == Moment.of(forest) or len(X) >= n_stored // 2 > 0:
             totals = self._caches.get("totals")
             if totals is None:
                 totals = self._caches["totals"] = self.kernel.make_totals(
-                    trees, forest.n_held, self.settings.bandwidth, self.kernel.empty_totals(trees)
+                    trees, n_stored, self.settings.bandwidth, self.kernel.empty_totals(trees)
                 )
         stds = forest.stds if with_stds else forest.stds[:, :0].copy()
         out, sums, counts = self.kernel.sum_values(trees, X, self.settings.bandwidth, totals, stds)
