@@ -79,7 +79,7 @@ def estimate_size(
     >>> forest = bspforest.BSPForestRegressor(20, scaling="minmax", random_state=0).fit(X, X[:, 0])
     >>> expected = bspforest.estimate_size(2000, 5, 20)
     >>> f"{expected.memory / 1e6:.1f} MB"
-    '1.4 MB'
+    '4.8 MB'
     >>> bool(abs(expected.memory / forest.nbytes_ - 1) < 0.1)
     True
     """

@@ -128,12 +128,15 @@ def test_a_class_that_comes_late():
 
 
 def test_pick():
-    """The longest half-life that is not clearly worse. Failed with the best."""
+    """The longest half-life that is not clearly worse, or the one in use. Failed with the best."""
     noise = np.random.default_rng(1).normal(size=400)
+    noise -= noise.mean()
     base = np.ones(400)
-    assert pick(np.stack([base + 0.001 * noise, base, base - 0.0])) == 0
-    assert pick(np.stack([base + 0.5 + noise, base + 0.01 * noise, base])) == 1
-    assert pick(np.stack([base + 1.0, base + 0.5, base])) == 2
+    assert pick(np.stack([base + 0.001 * noise, base, base]), 1) == 0
+    close = np.stack([base + 0.5 + noise, base + 0.01 * noise + 0.0007, base])  # by 1.4 standard errors
+    assert (pick(close, 0), pick(close, 1), pick(close, 2)) == (2, 1, 2)
+    assert pick(np.stack([base + 1.0, base + 0.5, base]), 0) == 2
+    assert pick(1e200 * np.stack([base + 1.0, base]), 0) == 1
 
 
 def test_half_lives_that_are_tried():
