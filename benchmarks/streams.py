@@ -251,13 +251,14 @@ def test_then_train(model: Any, stream: Stream, budget: float) -> dict[str, Any]
         if is_own and not stream.n_classes and k >= WITHOUT_INTERVALS:
             low, high = model.find_interval(x)
             covered.append(low <= y <= high)
+        n_held = model.forest.n_samples_ if is_own and k else 1  # rows leave in the call, so count them before
         begun = time.process_time()
         model.learn(x, y)
         learned = time.process_time() - begun
         if k:
             losses.append(measure(answer, y, stream.n_classes))
         if is_own and k >= SETTLED:
-            longest = max(longest, learned / (model.forest.n_samples_ / 10 * learning / k))
+            longest = max(longest, learned / (n_held / 10 * learning / k))
         if is_own and (k + 1) % every == 0:
             marks.append([k + 1, model.forest.n_samples_, model.count_bytes()])
         learning += learned
