@@ -46,8 +46,8 @@ for end in ends:
 # %%
 # With a half-life of h, the latest row counts 1, one that is h rows older 1/2, one that is 2 h older 1/4. So the sum of these weights says how
 # many rows count. It grows with the stream while nothing changes. The moment the error rises clearly, an alarm shortens the half-life, and
-# rows older than eight half-lives leave the forest. Once the change has passed, the half-life grows again, or all rows count alike: those
-# that are left.
+# rows older than eight half-lives leave the forest. Whenever a longer or a shorter half-life would have predicted the latest rows clearly
+# better, the forest takes it.
 
 counted = [m if h == np.inf else np.sum(0.5 ** (np.arange(m) / h)) for m, h in zip(stored, half_lives, strict=True)]
 chosen = [revision.n_samples_seen for revision in next(iter(forests.values())).revisions_]
@@ -65,7 +65,7 @@ for (name, values), colour in zip(scores.items(), ("#0072B2", "#E69F00", "#009E7
     smooth = np.convolve(values, np.full(4, 0.25), mode="valid")
     top.plot(ends[4:], 100 * smooth, color=colour, label=name, linewidth=2 if "auto" in name else 1.3)
 top.axhline(97, color="gray", linewidth=0.8)
-top.annotate("best possible", (0, 97.5), fontsize="small", color="dimgray")
+top.annotate("best possible", (n - 1200, 98), fontsize="small", color="dimgray")
 top.set(ylabel="correct among the latest 200 rows, %", ylim=(15, 103))
 top.legend(loc="lower left", fontsize="small")
 bottom.plot(ends, counted, color="#0072B2", linewidth=2)
