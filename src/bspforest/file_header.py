@@ -165,6 +165,7 @@ def check_ridge(state: dict[str, Any], n_seen: int, n_held: int, n_columns: int)
         "seed": range(2**32),
         "in_order": bool,
         "unit": is_positive,
+        "scale": is_positive,
         "changed": count,
         "alarm": count,
         "detector": dict,

@@ -290,9 +290,12 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
             w = self._check_weights(None, reading.rows, index, classes)
 
             def insert() -> None:
-                if self._forest.config.n_classes < len(classes):  # else learning begins again
-                    self._forest.insert_classes(places, len(classes))
-                self.classes_ = classes
+                try:
+                    if self._forest.config.n_classes < len(classes):  # else learning begins again
+                        self._forest.insert_classes(places, len(classes))
+                finally:
+                    if self._forest.labels.n_classes == len(classes):  # also if that was interrupted
+                        self.classes_ = classes
 
             return self._learn(reading, index, w, keys, insert)
 

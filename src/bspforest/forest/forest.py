@@ -258,7 +258,7 @@ class OnlineForest:
             self.prediction.carry(self, some)
             self.trees.insert(some, self.budget)
             progress.advance(len(some))
-        self.prediction.learn(self, slots)
+        self.prediction.learn(self, slots, n_leaving=len(gone))
         if len(gone):
             self._remove(gone)
         self.learned_since += len(slots)

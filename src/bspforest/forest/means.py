@@ -91,7 +91,7 @@ class MeanPrediction:
     def solve(self, forest: OnlineForest, decided: Any, *, rebuilt: bool) -> None:
         """Do nothing once trees are built."""
 
-    def learn(self, forest: OnlineForest, slots: np.ndarray) -> None:
+    def learn(self, forest: OnlineForest, slots: np.ndarray, *, n_leaving: int) -> None:
         """Do nothing once rows are inserted."""
 
     def find_max_rows(self, n_seen: int) -> None:

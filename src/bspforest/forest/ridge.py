@@ -21,7 +21,7 @@ from ..drift import DriftDetector
 from ..trees.coordinates import Coordinates
 from ..trees.trees import TreeEnsemble
 from .calibration import Calibration, calibrate, expand
-from .columns import collect_columns, find_columns, find_unit, find_weights, insert_columns, insert_means
+from .columns import collect_columns, find_columns, find_recency, find_unit, find_weights, insert_columns, insert_means
 from .held_out import center
 from .kernel import LOCAL_KERNEL, Kernel
 from .means import MeanPrediction
@@ -40,8 +40,10 @@ from .tuning import (
 from .uncertainty import (
     KNOWN_SHARE,
     MAX_CALIBRATED,
+    TAILS,
     find_quantiles,
     find_stds,
+    follow_scale,
     hold_out,
     standardise,
 )
@@ -85,6 +87,9 @@ PRODUCTS_PER_ROW = 8
 # What is given, in the order of the constructor.
 GIVEN = ("given_bandwidth", "given_ridge", "seed", "given_half_life")
 
+# What a stream changes that is a number.
+COUNTED = ("in_order", "unit", "scale", "changed", "alarm")
+
 # Multiples of the ridge that are tried once all rows are there.
 CORRECTIONS = np.array([0.1, 1 / 3, 1.0, 3.0])
 
@@ -123,6 +128,8 @@ class RidgePrediction:
         The mean weight at the last solve, by which the weights of new rows are divided.
     calibration : Calibration
         How scores become probabilities.
+    scale : float
+        By which standard deviations are multiplied: that of a stream's rows follows how often intervals hold their labels.
     revisions : list of Revision
     changed : int
         Rows seen before the last change of what labels depend on: the last rise of the loss of rows before they are learned.
@@ -147,6 +154,7 @@ class RidgePrediction:
     mean: np.ndarray = field(default_factory=lambda: np.zeros(0))
     unit: float = 1.0
     calibration: Calibration = field(default_factory=Calibration)
+    scale: float = 1.0
     revisions: list[Revision] = field(default_factory=list)
     changed: int = 0
     alarm: int = 0
@@ -191,7 +199,7 @@ class RidgePrediction:
             if self.pending.result is not None:
                 pending = [self.pending.owed, *self.pending.result.export_all()]
         return {
-            **{name: getattr(self, name) for name in (*GIVEN, "in_order", "unit", "changed", "alarm")},
+            **{name: getattr(self, name) for name in (*GIVEN, *COUNTED)},
             "detector": self.detector.to_json(),
             **{name: list(getattr(self, name)) for name in ("calibration", "solved", "tuned")},
             "settings": None if self.settings is None else self.settings.export(),
@@ -204,8 +212,8 @@ class RidgePrediction:
     def from_state(cls, state: dict[str, Any], coordinates: Coordinates) -> RidgePrediction:
         """Return the prediction with the state that `export_state` gave, for trees in these coordinates."""
         own = cls(*(state[name] for name in GIVEN))
-        own.in_order, own.unit = state["in_order"], state["unit"]
-        own.changed, own.alarm = state["changed"], state["alarm"]
+        for name in COUNTED:
+            setattr(own, name, state[name])
         own.detector = DriftDetector.from_json(state["detector"])
         own.settings = None if state["settings"] is None else Settings(coordinates, *state["settings"])
         own.mean, own.calibration = np.array(state["mean"], float), Calibration(*state["calibration"])
@@ -312,16 +320,27 @@ class RidgePrediction:
             forest.stds[slots] = finish(find_stds(matrix, residuals, w, settings.ridge))[slots]
         return settings
 
-    def learn(self, forest: OnlineForest, slots: np.ndarray) -> None:
-        """Predict new rows, which the trees hold already, and give them duals; notice changes by their losses."""
-        self._caches = {}
+    def learn(self, forest: OnlineForest, slots: np.ndarray, *, n_leaving: int) -> None:
+        """Predict new rows and give them duals; notice changes by their losses.
+
+        The trees hold the new rows already, and so many rows still that leave after this.
+        """
+        self._caches.pop("totals", None)
         self.in_order = True
         columns = np.array(find_columns(forest, slots), np.float64, order="C")
-        if len(slots) > 1 and self._is_time_to_solve(forest, len(slots)):
-            residuals = columns - self.predict(forest, forest.trees.given[slots])  # their duals are found at once
-        else:
-            residuals = self._learn_rows(forest, slots, columns)
+        solves = len(slots) > 1 and self._is_time_to_solve(forest, len(slots))  # which finds duals
+        has_stds = forest.config.n_classes == 0
+        if solves or has_stds:
+            X = forest.trees.given[slots]
+            predicted, stds = self._predict_with_stds(forest, X, with_stds=has_stds, n_leaving=n_leaving)
+        residuals = columns - predicted if solves else self._learn_rows(forest, slots, columns)
         forest.residuals[slots] = residuals
+        if has_stds:
+            forest.stds[slots] = stds
+            standardised, _ = standardise(residuals[:, 0], stds[:, 0], forest.weights[slots])
+            if "tails" not in self._caches:
+                self._caches["tails"] = find_quantiles(self._get_spread(forest), TAILS)
+            self.scale = follow_scale(self.scale, standardised, self._caches["tails"])
         if self.given_half_life != np.inf:
             self._watch(forest, columns, residuals, forest.weights[slots] > 0)
 
@@ -421,7 +440,7 @@ class RidgePrediction:
         return self._predict_with_stds(forest, X, with_stds=False)[0]
 
     def _predict_with_stds(
-        self, forest: OnlineForest, X: np.ndarray, *, with_stds: bool = True
+        self, forest: OnlineForest, X: np.ndarray, *, with_stds: bool = True, n_leaving: int = 0
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the prediction of each label column, and, if asked, its standard deviation, from one walk down the trees.
 
@@ -429,14 +448,14 @@ class RidgePrediction:
         Where no neighbour has one, it is that of all rows.
         """
         assert self.settings is not None
-        trees = forest.trees
+        trees, n_stored = forest.trees, forest.n_held + n_leaving
         totals = None
         # Sums along paths round differently: predictions right after a solve are read from totals, in copies and files, too.
-        if self.solved == Moment.of(forest) or len(X) >= forest.n_held // 2 > 0:
+        if self.solved == Moment.of(forest) or len(X) >= n_stored // 2 > 0:
             totals = self._caches.get("totals")
             if totals is None:
                 totals = self._caches["totals"] = self.kernel.make_totals(
-                    trees, forest.n_held, self.settings.bandwidth, self.kernel.empty_totals(trees)
+                    trees, n_stored, self.settings.bandwidth, self.kernel.empty_totals(trees)
                 )
         stds = forest.stds if with_stds else forest.stds[:, :0].copy()
         out, sums, counts = self.kernel.sum_values(trees, X, self.settings.bandwidth, totals, stds)
@@ -465,18 +484,19 @@ class RidgePrediction:
         A quantile is the prediction plus its standard deviation times that of standardised residuals.
         """
         predicted, stds = self._predict_with_stds(forest, X, with_stds=return_std or q is not None)
+        stds *= self.scale
         quantiles = None if q is None else predicted[:, :1] + stds[:, :1] * find_quantiles(self._get_spread(forest), q)
         if forest.config.n_outputs == 1:
             predicted, stds = predicted[:, 0], stds[:, :1].ravel()
         return predicted, stds if return_std else None, quantiles
 
     def _get_spread(self, forest: OnlineForest) -> tuple[np.ndarray, np.ndarray]:
-        """Return standardised residuals of the rows stored, and weights."""
+        """Return standardised residuals of the rows that were stored at the last solve, and weights."""
         if "spread" not in self._caches:
-            slots = forest.rows.held_slots()
-            w = find_weights(forest, self.half_life)
-            found = standardise(forest.residuals[slots, 0], forest.stds[slots, 0], w)
-            self._caches["spread"] = found
+            ids, slots = forest.rows.held_ids(), forest.rows.held_slots()
+            w = forest.weights[slots] * find_recency(self.solved.n_seen - 1 - ids, self.half_life)
+            w[ids >= self.solved.n_seen] = 0.0
+            self._caches["spread"] = standardise(forest.residuals[slots, 0], forest.stds[slots, 0], w)
         return self._caches["spread"]
 
     def predict_proba(self, forest: OnlineForest, X: np.ndarray, *, hard: bool = False) -> np.ndarray:
