@@ -47,7 +47,7 @@ def learn(forest, first: int, last: int):
 
 def is_busy(forest) -> bool:
     """Return whether a revision is going on."""
-    return forest._forest.prediction.pending is not None
+    return forest._forest.prediction.search is not None
 
 
 def learn_until_busy(forest, first: int, last: int) -> int:

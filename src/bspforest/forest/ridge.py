@@ -23,10 +23,10 @@ from ..trees.trees import TreeEnsemble
 from .calibration import Calibration, calibrate, expand
 from .columns import collect_columns, find_columns, find_recency, find_unit, find_weights, insert_columns, insert_means
 from .held_out import center
-from .kernel import LOCAL_KERNEL, Kernel
 from .means import MeanPrediction
 from .solver import KernelMatrix, count_work, solve_in_steps
 from .steps import Instalments, finish
+from .tree_operations import LOCAL_OPERATIONS, TreeOperations
 from .tuning import (
     MAX_HALF_LIVES,
     Revision,
@@ -116,7 +116,7 @@ class RidgePrediction:
         None: chosen by held-out error. A half-life counts in streams only.
     seed : int
         For the rows that are held out.
-    kernel : Kernel
+    operations : TreeOperations
     verbose : bool
         Print what was decided, to standard error.
     in_order : bool
@@ -139,7 +139,7 @@ class RidgePrediction:
         Of such rises.
     solved, tuned : Moment
         When duals were last solved for, and settings chosen. With no rows stored then, it is time to do so again.
-    pending : Instalments or None
+    search : Instalments or None
         The search for settings that is going on.
     """
 
@@ -147,7 +147,7 @@ class RidgePrediction:
     given_ridge: float | None
     seed: int
     given_half_life: float | None = np.inf
-    kernel: Kernel = LOCAL_KERNEL
+    operations: TreeOperations = LOCAL_OPERATIONS
     verbose: bool = False
     in_order: bool = True
     settings: Settings | None = None
@@ -161,18 +161,18 @@ class RidgePrediction:
     detector: DriftDetector = field(default_factory=lambda: DriftDetector(BLOCK_ROWS, MIN_RISE))
     solved: Moment = field(default_factory=Moment)
     tuned: Moment = field(default_factory=Moment)
-    pending: Instalments[Settings] | None = None
+    search: Instalments[Settings] | None = None
     _caches: dict[str, Any] = field(default_factory=dict, init=False)  # of rows and trees
 
-    is_tuned = remembers_labels = True
+    is_ridge = remembers_labels = True
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "pending": copy(self.pending), "_caches": {}}
+        return {**self.__dict__, "search": copy(self.search), "_caches": {}}
 
     def make_fresh(self) -> RidgePrediction:
         """Return the same prediction rule, which has seen no label."""
         given = self.given_bandwidth, self.given_ridge, self.seed, self.given_half_life
-        return RidgePrediction(*given, self.kernel, self.verbose, self.in_order)
+        return RidgePrediction(*given, self.operations, self.verbose, self.in_order)
 
     @property
     def half_life(self) -> float:
@@ -193,11 +193,11 @@ class RidgePrediction:
 
     def export_state(self) -> dict[str, Any]:
         """Return what is kept beside duals, residuals, sums and coordinates, as JSON can hold it."""
-        pending = None
-        if self.pending is not None:
-            self.pending.finish()
-            if self.pending.result is not None:
-                pending = [self.pending.owed, *self.pending.result.export_all()]
+        search = None
+        if self.search is not None:
+            self.search.finish()
+            if self.search.result is not None:
+                search = [self.search.owed, *self.search.result.export_all()]
         return {
             **{name: getattr(self, name) for name in (*GIVEN, *COUNTED)},
             "detector": self.detector.to_json(),
@@ -205,7 +205,7 @@ class RidgePrediction:
             "settings": None if self.settings is None else self.settings.export(),
             "mean": self.mean.tolist(),
             "revisions": [list(revision) for revision in self.revisions],
-            "pending": pending,
+            "search": search,
         }
 
     @classmethod
@@ -219,9 +219,9 @@ class RidgePrediction:
         own.mean, own.calibration = np.array(state["mean"], float), Calibration(*state["calibration"])
         own.solved, own.tuned = Moment(*state["solved"]), Moment(*state["tuned"])
         own.revisions = [Revision(*entries) for entries in state["revisions"]]
-        if state["pending"] is not None:
-            owed, *settings = state["pending"]
-            own.pending = Instalments(None, Settings.restore(settings), owed)
+        if state["search"] is not None:
+            owed, *settings = state["search"]
+            own.search = Instalments(None, Settings.restore(settings), owed)
         return own
 
     # ------------------------------------------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ class RidgePrediction:
         self._caches = {}
         rows = slots, y, w = collect_columns(forest, self.half_life if decided is None else decided.half_life)
         settings = self._find_bandwidth(forest.trees, decided, rebuilt)
-        matrix = self.kernel.make_matrix(forest.trees, len(slots), settings.bandwidth)
+        matrix = self.operations.make_matrix(forest.trees, len(slots), settings.bandwidth)
         unit, before = find_unit(forest.weights[slots]), self.unit
         is_warm = self.solved.n_held > 0 and 0.1 < unit / before < 10.0  # else duals are of another size
         start = forest.duals[: len(y)] if is_warm else None
@@ -252,11 +252,11 @@ class RidgePrediction:
         self.mean, centred, diagonal = center(y, w, settings.ridge)
         duals = finish(solve_in_steps(matrix, centred, diagonal, start=start))
         forest.duals[: len(y)] = duals
-        totals = self.kernel.empty_totals(forest.trees)
+        totals = self.operations.empty_totals(forest.trees)
         if matrix.knows_nodes:
             matrix.add_up(totals, set_sums=True)
         else:
-            self.kernel.make_totals(forest.trees, len(slots), settings.bandwidth, totals, set_sums=True)
+            self.operations.make_totals(forest.trees, len(slots), settings.bandwidth, totals, set_sums=True)
         if settings.revision is not None:
             self.revisions = [*self.revisions, settings.revision][-MAX_REVISIONS:]
             if self.verbose and sys.stderr is not None:
@@ -333,7 +333,13 @@ class RidgePrediction:
         if solves or has_stds:
             X = forest.trees.given[slots]
             predicted, stds = self._predict_with_stds(forest, X, with_stds=has_stds, n_leaving=n_leaving)
-        residuals = columns - predicted if solves else self._learn_rows(forest, slots, columns)
+        if solves:
+            residuals = columns - predicted
+        else:
+            assert self.settings is not None
+            used, weights = self.settings, forest.weights[slots] / self.unit
+            known = columns, weights, self.mean, used.bandwidth, used.ridge, used.step
+            residuals = self.operations.learn_rows(forest.trees, slots, *known)
         forest.residuals[slots] = residuals
         if has_stds:
             forest.stds[slots] = stds
@@ -343,13 +349,6 @@ class RidgePrediction:
             self.scale = follow_scale(self.scale, standardised, self._caches["tails"])
         if self.given_half_life != np.inf:
             self._watch(forest, columns, residuals, forest.weights[slots] > 0)
-
-    def _learn_rows(self, forest: OnlineForest, slots: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        assert self.settings is not None
-        used, weights = self.settings, forest.weights[slots] / self.unit
-        return self.kernel.learn_rows(
-            forest.trees, slots, columns, weights, self.mean, used.bandwidth, used.ridge, used.step
-        )
 
     def _watch(self, forest: OnlineForest, y: np.ndarray, residuals: np.ndarray, weighted: np.ndarray) -> None:
         """Look for a rise of the loss: it is time to choose settings again then, by the rows that came since."""
@@ -378,21 +377,21 @@ class RidgePrediction:
 
         Go on with a search for settings, or begin one. Return what `prepare` does if that changes.
         """
-        if self.pending is not None and self.pending.is_lost:
+        if self.search is not None and self.search.is_lost:
             self._cancel()
-        if self.pending is None and self._is_time_to_tune(forest):
+        if self.search is None and self._is_time_to_tune(forest):
             self.tuned = Moment.of(forest)
             if forest.n_held >= MIN_DECIDING:
-                self.pending = Instalments(search_settings(self, forest))
+                self.search = Instalments(search_settings(self, forest))
             elif (current := find_current(self, forest)) is not forest.trees.coordinates:
                 return current, None
         if must_solve or self._is_time_to_solve(forest, n):
             self.solve(forest, None, rebuilt=False)
-        if self.pending is not None:
+        if self.search is not None:
             paid = n * PRODUCTS_PER_ROW * count_work(forest.n_held, forest.trees.n_trees, 1)
-            settings = self.pending.advance(paid)
+            settings = self.search.advance(paid)
             if settings is not None:
-                self.pending = None
+                self.search = None
                 return settings.coordinates, settings
         return None
 
@@ -411,8 +410,8 @@ class RidgePrediction:
 
     def _cancel(self) -> None:
         """Drop the search that is going on, if any; it begins again with the next row."""
-        if self.pending is not None:
-            self.pending, self.tuned = None, self.tuned._replace(n_held=0)
+        if self.search is not None:
+            self.search, self.tuned = None, self.tuned._replace(n_held=0)
 
     def recentre(self, forest: OnlineForest) -> None:
         """Do nothing after forgetting: a fresh prediction takes this one's place."""
@@ -454,11 +453,11 @@ class RidgePrediction:
         if self.solved == Moment.of(forest) or len(X) >= n_stored // 2 > 0:
             totals = self._caches.get("totals")
             if totals is None:
-                totals = self._caches["totals"] = self.kernel.make_totals(
-                    trees, n_stored, self.settings.bandwidth, self.kernel.empty_totals(trees)
+                totals = self._caches["totals"] = self.operations.make_totals(
+                    trees, n_stored, self.settings.bandwidth, self.operations.empty_totals(trees)
                 )
         stds = forest.stds if with_stds else forest.stds[:, :0].copy()
-        out, sums, counts = self.kernel.sum_values(trees, X, self.settings.bandwidth, totals, stds)
+        out, sums, counts = self.operations.sum_values(trees, X, self.settings.bandwidth, totals, stds)
         out /= trees.n_trees
         out += self.mean
         unknown = np.tile(self._find_overall_std(forest), (len(X), 1)) if (counts == 0).any() else sums
@@ -505,11 +504,16 @@ class RidgePrediction:
 
 
 def make_prediction(
-    prediction: str, bandwidth: Any, ridge: Any, half_life: Any, seed: int, kernel: Kernel = LOCAL_KERNEL
+    prediction: str,
+    bandwidth: Any,
+    ridge: Any,
+    half_life: Any,
+    seed: int,
+    operations: TreeOperations = LOCAL_OPERATIONS,
 ) -> MeanPrediction | RidgePrediction:
     """Return the prediction rule for the parameters of an interface."""
     if prediction == "mean":
-        return MeanPrediction(kernel)
+        return MeanPrediction(operations)
     fixed_bandwidth, fixed_ridge = (None if isinstance(given, str) else float(given) for given in (bandwidth, ridge))
     fixed_half_life = np.inf if half_life is None else None if isinstance(half_life, str) else float(half_life)
-    return RidgePrediction(fixed_bandwidth, fixed_ridge, seed, fixed_half_life, kernel)
+    return RidgePrediction(fixed_bandwidth, fixed_ridge, seed, fixed_half_life, operations)
