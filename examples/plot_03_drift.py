@@ -46,8 +46,8 @@ for end in ends:
 # %%
 # With a half-life of h, the latest row counts 1, one that is h rows older 1/2, one that is 2 h older 1/4. So the sum of these weights says how
 # many rows count. It grows with the stream while nothing changes. The moment the error rises clearly, an alarm shortens the half-life, and
-# rows older than eight half-lives leave the forest. Whenever a longer or a shorter half-life would have predicted the latest rows clearly
-# better, the forest takes it.
+# rows older than eight half-lives leave the forest. Once the change has passed, the half-life grows again, or all rows count alike: those
+# that are left.
 
 counted = [m if h == np.inf else np.sum(0.5 ** (np.arange(m) / h)) for m, h in zip(stored, half_lives, strict=True)]
 chosen = [revision.n_samples_seen for revision in next(iter(forests.values())).revisions_]
