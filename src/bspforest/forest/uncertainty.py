@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from .columns import average
-from .held_out import ROUGH, HeldOut, pick_ridge
+from .held_out import ROUGH, HeldOut, Order, pick_ridge
 from .means import weighted_quantiles
 from .solver import TOLERANCE, KernelMatrix, solve_in_steps
 from .steps import Steps
@@ -48,7 +48,7 @@ def hold_out(
     ridges: np.ndarray,
     *,
     n_classes: int,
-    latest: bool,
+    order: Order,
     seed: list[int],
 ) -> Steps[tuple[int, float, np.ndarray, np.ndarray]]:
     """Return which ridge to take, its error, the rows that were held out to find that, and their residuals with that ridge.
@@ -62,7 +62,7 @@ def hold_out(
         y,
         w,
         n_classes=n_classes,
-        latest=latest,
+        order=order,
         rng=rng,
         few_rows=FEW_ENTRIES // y.shape[1],
         n_folds=1,
