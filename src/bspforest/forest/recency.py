@@ -16,7 +16,7 @@ from .stepping import SHARES, find_similarities, replay
 from .steps import Steps
 
 # The shortest half-life that is tried.
-MIN_HALF_LIFE = 60
+MIN_HALF_LIFE = 60.0
 
 # Rows that are replayed, in blocks: a share of those since the last change, but at least and at most so many.
 REPLAYED_SHARE, MIN_REPLAYED, MAX_REPLAYED = 0.25, 40, 400

@@ -22,7 +22,7 @@ from ..trees.coordinates import Coordinates
 from ..trees.trees import TreeEnsemble
 from .calibration import Calibration, calibrate, expand
 from .columns import collect_columns, find_columns, find_recency, find_unit, insert_columns, insert_means
-from .held_out import center
+from .held_out import Order, center
 from .means import MeanPrediction
 from .solver import KernelMatrix, count_work, solve_in_steps
 from .steps import Instalments, finish
@@ -89,7 +89,7 @@ PRODUCTS_PER_ROW = 8
 GIVEN = ("given_bandwidth", "given_ridge", "seed", "given_half_life")
 
 # What a stream changes that is a number.
-COUNTED = ("in_order", "unit", "scale", "changed", "alarm")
+COUNTED = ("order", "unit", "scale", "changed", "alarm")
 
 # Multiples of the ridge that are tried once all rows are there.
 CORRECTIONS = np.array([0.1, 1 / 3, 1.0, 3.0])
@@ -120,7 +120,8 @@ class RidgePrediction:
     operations : TreeOperations
     verbose : bool
         Print what was decided, to standard error.
-    in_order : bool
+    order : {"any", "time", "stream"}
+        How the rows came.
     settings : Settings or None
         Those in use, from the first row on.
     mean : ndarray of shape (columns,)
@@ -150,7 +151,7 @@ class RidgePrediction:
     given_half_life: float | None = np.inf
     operations: TreeOperations = LOCAL_OPERATIONS
     verbose: bool = False
-    in_order: bool = True
+    order: Order = "stream"
     settings: Settings | None = None
     mean: np.ndarray = field(default_factory=lambda: np.zeros(0))
     unit: float = 1.0
@@ -173,7 +174,7 @@ class RidgePrediction:
     def make_fresh(self) -> RidgePrediction:
         """Return the same prediction rule, which has seen no label."""
         given = self.given_bandwidth, self.given_ridge, self.seed, self.given_half_life
-        return RidgePrediction(*given, self.operations, self.verbose, self.in_order)
+        return RidgePrediction(*given, self.operations, self.verbose, self.order)
 
     @property
     def half_life(self) -> float:
@@ -228,9 +229,9 @@ class RidgePrediction:
     # ------------------------------------------------------------------------------------------------------------------
     # Learning
 
-    def prepare(self, forest: OnlineForest, *, in_order: bool) -> tuple[Coordinates, Settings | None]:
-        """Return coordinates for trees of the rows stored, and new settings, if it was time to choose. The rows came ``in_order``."""
-        self.in_order, due = in_order, self.settings is None or self._is_time_to_tune(forest)
+    def prepare(self, forest: OnlineForest, *, order: Order) -> tuple[Coordinates, Settings | None]:
+        """Return coordinates for trees of the rows stored, and new settings, if it was time to choose. This is how the rows came."""
+        self.order, due = order, self.settings is None or self._is_time_to_tune(forest)
         self._cancel()
         if not due:
             return find_current(self, forest), None
@@ -290,7 +291,7 @@ class RidgePrediction:
         residuals = np.full(y.shape, np.nan)
         if self.settings is not None:  # else they were found with labels that are forgotten
             residuals[slots] = forest.residuals[slots]
-        latest = slots[len(slots) // 2 :] if self.in_order else slots
+        latest = slots[len(slots) // 2 :] if self.order == "stream" else slots
         n_known = np.isfinite(residuals[latest, 0]).sum()
         corrects = settings.revision is not None and self.given_ridge is None and len(slots) > count_sampled(y.shape[1])
         knows = n_known >= KNOWN_SHARE * len(slots) and n_known >= MIN_DECIDING // 2
@@ -301,7 +302,7 @@ class RidgePrediction:
             if corrects:
                 ridges = settings.ridge * CORRECTIONS
             n_classes, seed = forest.config.n_classes, [self.seed, forest.n_seen]
-            steps = hold_out(matrix, rows, ridges, n_classes=n_classes, latest=self.in_order, seed=seed)
+            steps = hold_out(matrix, rows, ridges, n_classes=n_classes, order=self.order, seed=seed)
             k, error, some, found = finish(steps)
             if corrects:
                 assert settings.revision is not None
@@ -327,7 +328,7 @@ class RidgePrediction:
         The trees hold the new rows already, and so many rows still that leave after this.
         """
         self._caches.pop("totals", None)
-        self.in_order = True
+        self.order = "stream"
         columns = np.array(find_columns(forest, slots), np.float64, order="C")
         solves = len(slots) > 1 and self._is_time_to_solve(forest, len(slots))  # which finds duals
         has_stds = forest.config.n_classes == 0
@@ -345,7 +346,7 @@ class RidgePrediction:
         forest.residuals[slots] = residuals
         if has_stds:
             forest.stds[slots] = stds
-            standardised, _ = standardise(residuals[:, 0], stds[:, 0], forest.weights[slots])
+            standardised, _ = standardise((columns - predicted)[:, 0], stds[:, 0], forest.weights[slots])
             if "tails" not in self._caches:
                 self._caches["tails"] = find_quantiles(self._get_spread(forest), TAILS)
             self.scale = follow_scale(self.scale, standardised, self._caches["tails"])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .columns import average, find_columns, find_weights
-from .held_out import ROUGH, HeldOut, pick_ridge
+from .held_out import ROUGH, HeldOut, Order, pick_ridge
 from .means import weighted_quantiles
 from .solver import TOLERANCE, KernelMatrix, solve_in_steps
 from .steps import Steps
@@ -53,7 +53,7 @@ def hold_out(
     ridges: np.ndarray,
     *,
     n_classes: int,
-    latest: bool,
+    order: Order,
     seed: list[int],
 ) -> Steps[tuple[int, float, np.ndarray, np.ndarray]]:
     """Return which ridge to take, its error, the rows that were held out to find that, and their residuals with that ridge.
@@ -67,7 +67,7 @@ def hold_out(
         y,
         w,
         n_classes=n_classes,
-        latest=latest,
+        order=order,
         rng=rng,
         few_rows=FEW_ENTRIES // y.shape[1],
         n_folds=1,
