@@ -333,20 +333,22 @@ class RidgePrediction:
         solves = len(slots) > 1 and self._is_time_to_solve(forest, len(slots))  # which finds duals
         has_stds = forest.config.n_classes == 0
         X = forest.trees.given[slots]
-        if solves:
+        if solves or (has_stds and len(slots) > 1):
             predicted, stds = self._predict_with_stds(forest, X, with_stds=has_stds, n_leaving=n_leaving)
+        elif has_stds:
+            stds = average_stds(forest, self, *self.operations.sum_stds(forest.trees, X, forest.stds))
+        if solves:
             residuals = columns - predicted
         else:
             assert self.settings is not None
-            if has_stds:
-                stds = average_stds(forest, self, *self.operations.sum_stds(forest.trees, X, forest.stds))
             used, weights = self.settings, forest.weights[slots] / self.unit
             known = columns, weights, self.mean, used.bandwidth, used.ridge, used.step
             residuals = self.operations.learn_rows(forest.trees, slots, *known)
         forest.residuals[slots] = residuals
         if has_stds:
             forest.stds[slots] = stds
-            standardised, _ = standardise((columns - predicted)[:, 0], stds[:, 0], forest.weights[slots])
+            errors = residuals if len(slots) == 1 else columns - predicted  # without any row of the chunk
+            standardised, _ = standardise(errors[:, 0], stds[:, 0], forest.weights[slots])
             if "tails" not in self._caches:
                 self._caches["tails"] = find_quantiles(self._get_spread(forest), TAILS)
             self.scale = follow_scale(self.scale, standardised, self._caches["tails"])
