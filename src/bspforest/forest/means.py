@@ -15,18 +15,8 @@ import numpy as np
 from ..trees.coordinates import Coordinates
 from .forest import OnlineForest
 from .held_out import Order
-from .leaf_means import (
-    FIRST,
-    N_TREES,
-    SECOND,
-    SUM_MEAN,
-    SUM_MEAN_SQUARED,
-    SUM_VARIANCE,
-    WEIGHT,
-    count_terms,
-    insert_classes,
-    shift_terms,
-)
+from .kernels.means import FIRST, N_TREES, SECOND, SUM_MEAN, SUM_MEAN_SQUARED, SUM_VARIANCE, WEIGHT
+from .leaf_means import count_terms, insert_classes, shift_terms
 from .leaf_quantiles import find_leaf_quantiles
 from .tree_operations import LOCAL_OPERATIONS, TreeOperations
 

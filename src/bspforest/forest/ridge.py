@@ -21,7 +21,7 @@ from ..drift import DriftDetector
 from ..trees.coordinates import Coordinates
 from ..trees.trees import TreeEnsemble
 from .calibration import Calibration, calibrate, expand
-from .columns import collect_columns, find_columns, find_recency, find_unit, find_weights, insert_columns, insert_means
+from .columns import collect_columns, find_columns, find_recency, find_unit, insert_columns, insert_means
 from .held_out import Order, center
 from .means import MeanPrediction
 from .solver import KernelMatrix, count_work, solve_in_steps
@@ -41,6 +41,7 @@ from .uncertainty import (
     KNOWN_SHARE,
     MAX_CALIBRATED,
     TAILS,
+    average_stds,
     find_quantiles,
     find_stds,
     follow_scale,
@@ -331,9 +332,11 @@ class RidgePrediction:
         columns = np.array(find_columns(forest, slots), np.float64, order="C")
         solves = len(slots) > 1 and self._is_time_to_solve(forest, len(slots))  # which finds duals
         has_stds = forest.config.n_classes == 0
-        if solves or has_stds:
-            X = forest.trees.given[slots]
+        X = forest.trees.given[slots]
+        if solves or (has_stds and len(slots) > 1):
             predicted, stds = self._predict_with_stds(forest, X, with_stds=has_stds, n_leaving=n_leaving)
+        elif has_stds:
+            stds = average_stds(forest, self, *self.operations.sum_stds(forest.trees, X, forest.stds))
         if solves:
             residuals = columns - predicted
         else:
@@ -344,7 +347,8 @@ class RidgePrediction:
         forest.residuals[slots] = residuals
         if has_stds:
             forest.stds[slots] = stds
-            standardised, _ = standardise((columns - predicted)[:, 0], stds[:, 0], forest.weights[slots])
+            errors = residuals if len(slots) == 1 else columns - predicted  # without any row of the chunk
+            standardised, _ = standardise(errors[:, 0], stds[:, 0], forest.weights[slots])
             if "tails" not in self._caches:
                 self._caches["tails"] = find_quantiles(self._get_spread(forest), TAILS)
             self.scale = follow_scale(self.scale, standardised, self._caches["tails"])
@@ -461,20 +465,7 @@ class RidgePrediction:
         out, sums, counts = self.operations.sum_values(trees, X, self.settings.bandwidth, totals, stds)
         out /= trees.n_trees
         out += self.mean
-        unknown = np.tile(self._find_overall_std(forest), (len(X), 1)) if (counts == 0).any() else sums
-        return out, np.divide(sums, counts, out=unknown, where=counts > 0)
-
-    def _find_overall_std(self, forest: OnlineForest) -> np.ndarray:
-        """Return the root mean square of out-of-sample residuals, or of centred labels if none is known; NaN without weights."""
-        slots = forest.rows.held_slots()
-        w = find_weights(forest, self.half_life)
-        gaps = forest.residuals[slots]
-        known = np.isfinite(gaps).all(axis=1) & (w > 0)
-        if not known.any():
-            gaps, known = find_columns(forest, slots) - self.mean, w > 0
-        if not known.any():
-            return np.full(len(self.mean), np.nan)
-        return np.sqrt(np.average(gaps[known] ** 2, axis=0, weights=w[known]))
+        return out, average_stds(forest, self, sums, counts)
 
     def predict_labels(
         self, forest: OnlineForest, X: np.ndarray, *, return_std: bool, q: np.ndarray | None
