@@ -28,7 +28,7 @@ FOREST_CONSTRAINTS: dict[str, list] = {
     "feature_weights": [StrOptions({"learned"}), "array-like", None],
 }
 
-# What the parameters of joint values may be.
+# What the parameters of ridge predictions may be.
 JOINT_CONSTRAINTS: dict[str, list] = {
     "bandwidth": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
     "ridge": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],

@@ -1,7 +1,7 @@
 """What is in a model file: a header and arrays, described here and checked when they are read.
 
 The rows are the truth, and the trees are a cache of them: if only trees are damaged, they can be built again. Kernels do not
-check bounds, so every array is checked before it is used: sizes and rows here, trees in `bspforest.trees.structure`.
+check bounds, so every array is checked before it is used: sizes and rows here, trees in `bspforest.trees.check_trees`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from .forest.ridge import RidgePrediction
 from .forest.rows import RowTable
 from .tables.state import describe_encoder, make_encoder
 from .trees import layout
+from .trees.check_trees import USED, BrokenTreeError, check_trees
 from .trees.coordinates import Coordinates
-from .trees.structure import USED, BrokenTreeError, check_trees
 
 if TYPE_CHECKING:
     from .estimators.base import BSPForest
@@ -68,6 +68,9 @@ MEMBERS = ROWS | CACHES
 
 # Arrays of trees, with the count in a tree's state that says how much is used. Links have one entry per slot.
 TREES = {**USED, "links": None}
+
+# Trees that are built again from rows, at most.
+MAX_TREES = 100_000
 
 # Bytes read at a time.
 AT_ONCE = 2**22
@@ -163,7 +166,9 @@ def restore(archive: zipfile.ZipFile, header: dict[str, Any], rebuild: bool) -> 
     """Return the estimator in an open file: first what is known of rows, then the trees, read or built again."""
     shape = header["forest"]
     rows = _read_arrays(archive, ROWS, d=check_int(shape["n_features"], "n_features", 1, 2**31 - 1))
-    check_int(shape["n_trees"], "n_trees", 1, archive.getinfo("state.npy").file_size // layout.STATE.itemsize)
+    is_known = not rebuild and "state.npy" in archive.namelist()
+    limit = archive.getinfo("state.npy").file_size // layout.STATE.itemsize if is_known else MAX_TREES
+    check_int(shape["n_trees"], "n_trees", 1, limit)  # before memory is allocated for them
     expect(rows["y"].shape[1] >= 1, "there are no labels")
     coordinates = make_coordinates(rows["range"], rows["feature_weights"], rows["knots"])
     estimator = _make_estimator(header, rows["y"].shape[1], coordinates)
@@ -286,8 +291,8 @@ def _restore_prediction(
         return MeanPrediction(centre=centre)
     check_ridge(state, n_seen, n_held, config.n_columns)
     rule = RidgePrediction.from_state(state, coordinates)
-    if rule.pending is not None and rule.pending.result is not None:
-        planned = rule.pending.result.coordinates
+    if rule.search is not None and rule.search.result is not None:
+        planned = rule.search.result.coordinates
         families = (planned.family, coordinates.family) if config.cuts != "auto" else ()
         same = len(planned.low) == config.n_features and len(set(families)) < 2
         expect(same, "the revision that was going on is of other features or cuts")

@@ -165,6 +165,7 @@ def check_ridge(state: dict[str, Any], n_seen: int, n_held: int, n_columns: int)
         "seed": range(2**32),
         "in_order": bool,
         "unit": is_positive,
+        "scale": is_positive,
         "changed": count,
         "alarm": count,
         "detector": dict,
@@ -174,7 +175,7 @@ def check_ridge(state: dict[str, Any], n_seen: int, n_held: int, n_columns: int)
         "settings": (None, settings),
         "mean": [float] * (0 if state["settings"] is None else n_columns),
         "revisions": [revision] * min(len(state["revisions"]), MAX_REVISIONS),
-        "pending": (None, [is_finite, *settings, range(2), list, (None, revision)]),
+        "search": (None, [is_finite, *settings, range(2), list, (None, revision)]),
     }
     expect(state.keys() == kinds.keys(), f"ridge has other entries than {', '.join(kinds)}")
     for name, kind in kinds.items():

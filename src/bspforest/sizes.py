@@ -35,7 +35,7 @@ def estimate_size(
 ) -> Size:
     """Return the memory that a forest takes after `fit`, and the size of its file, mostly within 10 %.
 
-    Trees are taken to be cut until all leaves are small. Those of joint values are, by default. Those of means are if there are ten
+    Trees are taken to be cut until all leaves are small. Those of ridge predictions are, by default. Those of means are if there are ten
     or more features; with few features, or correlated ones, the budget ends before, and this is an upper bound. With a
     ``min_samples_split`` above ten, up to a fifth more is needed.
 

@@ -26,7 +26,14 @@ def make_rows(n: int, d: int = 3, seed: int = 0) -> np.ndarray:
 
 def make(kind: str = "regression", **parameters):
     """Make a forest with joint values."""
-    given = {"bandwidth": THETA, "ridge": RIDGE, "feature_weights": None, "scaling": "minmax"}
+    given = {
+        "bandwidth": THETA,
+        "ridge": RIDGE,
+        "feature_weights": None,
+        "scaling": "minmax",
+        "half_life": None,
+        "cuts": "pairs",
+    }
     parameters = {"n_estimators": 7, "random_state": 3, **given, **parameters}
     make_forest = BSPForestClassifier if kind.endswith("classes") else BSPForestRegressor
     return make_forest(prediction="ridge", **parameters)

@@ -24,7 +24,14 @@ X = rng.random((1300, 3))
 y = np.sin(5 * X[:, 0]) + X[:, 1]
 NEW = np.random.default_rng(1).random((6, 3))
 
-GIVEN = {"bandwidth": 5.0, "ridge": 0.1, "feature_weights": None, "scaling": "minmax"}
+GIVEN = {
+    "bandwidth": 5.0,
+    "ridge": 0.1,
+    "feature_weights": None,
+    "scaling": "minmax",
+    "half_life": None,
+    "cuts": "pairs",
+}
 KINDS = {"given": GIVEN, "chosen": {}, "mean": {"prediction": "mean"}, "window": {**GIVEN, "window": 45}}
 
 

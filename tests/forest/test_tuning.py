@@ -90,7 +90,7 @@ def test_choice_depends_on_the_seed_alone():
 @pytest.mark.parametrize("given", [{"bandwidth": 2.5}, {"ridge": 0.07}, {"bandwidth": 0.3, "ridge": 11.0}])
 def test_given_numbers_are_kept(given):
     """Through every way to learn and forget. Failed with the nearest number that is tried taken instead."""
-    forest = make(feature_weights=None, scaling="minmax", cuts="pairs", **given)
+    forest = make(feature_weights=None, scaling="minmax", cuts="pairs", half_life=None, **given)
     for a, b in ((0, 50), (50, 51), (51, 120), (120, 400)):
         forest.partial_fit(X[a:b] * (2.0 if a == 120 else 1.0), y[a:b])
         assert all(getattr(forest, f"{name}_") == value for name, value in given.items())
@@ -108,12 +108,12 @@ def test_choice_follows_the_labels():
     assert noise.validation_error_ == pytest.approx(1.0, rel=0.2)
 
 
-def test_choice_is_made_again_when_rows_have_doubled():
+def test_choice_is_made_again_when_rows_have_grown_by_half():
     """It is made with the rows held then, and takes effect some rows later. Failed with one choice for ever."""
     forest = make().fit(X[:40], y[:40])
-    forest.partial_fit(X[40:79], y[40:79])
+    forest.partial_fit(X[40:59], y[40:59])
     assert [revision.n_samples_seen for revision in forest.revisions_] == [40]
-    for k in range(79, 200):
+    for k in range(59, 180):
         forest.partial_fit(X[k : k + 1], y[k : k + 1])
-    assert [revision.n_samples_seen for revision in forest.revisions_] == [40, 80, 160]
+    assert [revision.n_samples_seen for revision in forest.revisions_] == [40, 60, 90, 135]
     assert forest.validation_error_ == forest.revisions_[-1].error

@@ -87,7 +87,8 @@ class DenseForest:
     def __init__(self, forest, n_trees: int | None = None) -> None:
         held = forest.held_rows()
         views = forest.trees_
-        self.ids, self.X, self.w = held.ids, views[0].place(held.X), held.sample_weight
+        self.ids, self.X = held.ids, views[0].place(held.X)
+        self.w = held.sample_weight / getattr(forest._forest.prediction, "unit", 1.0)  # weights are relative
         self.trees = [DenseTree(views[m], views.held_leaves(m)) for m in range(len(views))[:n_trees]]
 
     def kernel(self, bandwidth: float) -> np.ndarray:

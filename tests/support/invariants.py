@@ -27,7 +27,7 @@ def leaf_slots(arrays, m, k):
 def check_terms(forest):
     """Check that the terms of rows are their leaf statistics, if leaf means predict."""
     rule, slots = forest.prediction, forest.rows.held_slots()
-    if rule.is_tuned:
+    if rule.is_ridge:
         return
     terms = forest.trees.arrays.terms[slots]
     y, w = forest.y[slots, 0], forest.weights[slots]

@@ -8,8 +8,8 @@ import math
 def settle(forest) -> None:
     """Finish and apply the revision that is going on in an estimator or a model of river, if any."""
     inner = forest._forest
-    pending = getattr(inner.prediction, "pending", None)
-    if pending is not None:
-        settings = pending.advance(math.inf)
-        inner.prediction.pending = None
+    search = getattr(inner.prediction, "search", None)
+    if search is not None:
+        settings = search.advance(math.inf)
+        inner.prediction.search = None
         inner._revise(settings.coordinates, settings)

@@ -15,7 +15,7 @@ import numpy as np
 from invariants import check
 
 from bspforest import BSPForestClassifier, BSPForestRegressor, load
-from bspforest.trees.structure import check_trees
+from bspforest.trees.check_trees import check_trees
 
 SIGNALS = (signal.SIGALRM, signal.SIGTERM, signal.SIGUSR1)
 

@@ -75,7 +75,7 @@ import resource
 import sys
 import numpy as np
 from bspforest import BSPForestRegressor
-from bspforest.trees.structure import check_trees
+from bspforest.trees.check_trees import check_trees
 X = np.random.default_rng(0).random((160_000, 8))
 values, step = sys.argv[1], int(sys.argv[2])
 forest = BSPForestRegressor(2, prediction=values, random_state=0).fit(X[:150_000], X[:150_000, 0])

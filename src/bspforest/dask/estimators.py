@@ -14,13 +14,13 @@ from ..estimators.classifier import BSPForestClassifier
 from ..estimators.regressor import BSPForestRegressor
 from ..forest.config import ForestConfig
 from ..forest.forest import OnlineForest
-from ..forest.kernel import LOCAL_KERNEL
 from ..forest.locking import lock_of
 from ..forest.ridge import make_prediction
+from ..forest.tree_operations import LOCAL_OPERATIONS
 from ..forest.tree_view import TreeViews
 from .cluster import MAX_ATTEMPTS, TreesLostError
 from .collections import is_dask_collection, predict_lazily, read_chunks
-from .kernel import REMOTE_KERNEL
+from .kernel import REMOTE_OPERATIONS
 from .trees import RemoteTrees
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ class OnCluster(BSPForest):
 
     def _make_forest(self, config: ForestConfig, seed: np.ndarray) -> OnlineForest:
         prediction = make_prediction(
-            self.prediction, self.bandwidth, self.ridge, self.half_life, int(seed[0]), REMOTE_KERNEL
+            self.prediction, self.bandwidth, self.ridge, self.half_life, int(seed[0]), REMOTE_OPERATIONS
         )
         client = self._get_client()
         make_trees = lambda config, streams: RemoteTrees.allocate(client, config, streams)  # noqa: E731
@@ -117,7 +117,7 @@ class OnCluster(BSPForest):
         forest = copy(self._forest)
         forest.trees = self._forest.trees.collect()  # type: ignore[attr-defined]
         forest = forest.snapshot()
-        forest.prediction.kernel = LOCAL_KERNEL
+        forest.prediction.operations = LOCAL_OPERATIONS
         state["_forest"] = forest
         return state
 
@@ -145,7 +145,7 @@ class OnCluster(BSPForest):
         if "_forest" in state:
             own: OnlineForest = state["_forest"]
             own.trees = RemoteTrees.spread(forest._get_client(), own.trees)
-            own.prediction.kernel = REMOTE_KERNEL
+            own.prediction.operations = REMOTE_OPERATIONS
             forest._forest = own
         return forest
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from ..forest.block_sums import count_blocks, fold_shares
-from ..forest.kernel import Kernel
 from ..forest.kernels.duals import find_changes
 from ..forest.leaf_means import count_sums
 from ..forest.node_sums import ROWS_TOGETHER
 from ..forest.solver import MAX_KNOWN, PRECONDITIONING_TREES, KernelMatrix, ungroup
+from ..forest.tree_operations import TreeOperations
 from ..trees.layout import TREES_PER_BLOCK
 from .cluster import Shard
 from .shard import ORDER
@@ -159,11 +159,12 @@ def _learn_rows(
         found = trees.run(lambda part: ("walk_rows", (count_blocks(part.first), *known)))  # noqa: B023
         sums = _fold(parts, found, trees.n_trees)
         changes = np.empty_like(wanted)
-        find_changes(sums, trees.n_trees, wanted, mean, weights[rows], ridge, float(step), residuals[rows], changes)
+        given = trees.n_trees, wanted, mean, weights[rows], ridge, float(step)
+        find_changes(sums[np.newaxis], *given, residuals[rows], changes)
         arrays.terms[some] += changes
     trees.run(lambda part: ("change_rows", (changes,)))
     return residuals
 
 
-# What predictions need of trees on a cluster.
-REMOTE_KERNEL = Kernel(RemoteMatrix, _empty_totals, _make_totals, _learn_rows, _sum_values, _sum_leaves)
+# What predictions need of the trees of a forest, on a cluster.
+REMOTE_OPERATIONS = TreeOperations(RemoteMatrix, _empty_totals, _make_totals, _learn_rows, _sum_values, _sum_leaves)

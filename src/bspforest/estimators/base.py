@@ -410,7 +410,7 @@ class BSPForest(EncodesTables):
 
     def _get_ridge_prediction(self, names: str) -> Any:
         prediction = self._read(lambda: self._fitted_forest().prediction)
-        if not prediction.is_tuned:
+        if not prediction.is_ridge:
             raise AttributeError(f"there are {names} only with prediction='ridge'")
         return prediction
 

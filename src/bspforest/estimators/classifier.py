@@ -36,7 +36,7 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         axes have a clearly lower held-out error; leaf means always use pairs.
     budget : "auto", "minimax", float, math.inf or callable, default="auto"
         How long trees grow. ``"minimax"`` is n^(1/(d+2)) for n rows held and d features; a callable is given n and must
-        not decrease. A larger budget means smaller leaves. ``"auto"`` is infinite for joint values and minimax for means.
+        not decrease. A larger budget means smaller leaves. ``"auto"`` is infinite for ridge predictions and minimax for means.
     budget_scale : float, default=1.0
         Multiplies the budget. With ``prediction="mean"``, tune this first.
     min_samples_split : "auto" or int, default="auto"
@@ -50,17 +50,17 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
     window : int or None, default=None
         Hold only the latest ``window`` rows. Until it is revised, the range of ``scaling`` may be that of older rows.
     prediction : {"ridge", "mean"}, default="ridge"
-        How trees are asked. ``"joint"``: all nodes around a row contribute, large and small, with weights that ridge
-        regression finds for all trees together (see Notes). ``"mean"``: the class frequencies in the leaf, as in the paper. Joint
-        values are more accurate; means need less time and memory.
+        The prediction rule. ``"ridge"``: all nodes around a row contribute, large and small, with weights that ridge
+        regression finds for all trees together (see Notes). ``"mean"``: the class frequencies in the leaf, as in the paper. Ridge
+        predictions are more accurate; means need less time and memory.
     feature_weights : {"learned"}, array-like or None, default="learned"
-        Joint values only. ``"learned"`` weighs features by how much labels depend on them, if that lowers the held-out error;
+        Ridge predictions only. ``"learned"`` weighs features by how much labels depend on them, if that lowers the held-out error;
         it is learned in `fit` and whenever the rows held have doubled. None gives all features the same weight.
     bandwidth : "auto" or float, default="auto"
-        Joint values only. The time at which a tree has shown half of what it has to say: a larger one gives smaller nodes
+        Ridge predictions only. The time at which a tree has shown half of what it has to say: a larger one gives smaller nodes
         more weight. ``"auto"`` chooses it by held-out error, in `fit` and whenever the rows held have doubled.
     ridge : "auto" or float, default="auto"
-        Joint values only. The penalty of ridge regression, divided by the weight of each row; more noise asks for a larger
+        Ridge predictions only. The penalty of ridge regression, divided by the weight of each row; more noise asks for a larger
         one. ``"auto"`` chooses it together with ``bandwidth``.
     half_life : "auto", None or float, default="auto"
         Ridge predictions of streams only: `partial_fit`. Rows weigh half as much for each so many rows that they are older, and leave
@@ -82,7 +82,7 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         Show a progress bar while learning, and what was decided (see ``revisions_``).
     voting : {"soft", "hard"}, default="soft"
         Average the class frequencies in the leaves, or count the leaves' most frequent classes (as the paper does). Only with
-        ``prediction="mean"``; joint values do not vote.
+        ``prediction="mean"``; ridge predictions do not vote.
     class_weight : "balanced", dict or None, default=None
         Weights of the classes, multiplied with ``sample_weight``. ``"balanced"``, inversely proportional to the class
         frequencies, needs all labels at once: `fit` takes it, `partial_fit` does not.
@@ -108,17 +108,17 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
     half_life_ : float
         The half-life in use; infinite if all rows count alike. Ridge predictions only.
     bandwidth_, ridge_ : float
-        The bandwidth and the ridge in use. Joint values only.
+        The bandwidth and the ridge in use. Ridge predictions only.
     validation_error_ : float
-        The held-out squared error (of the class columns, summed) with which they were chosen; NaN if both were given. Joint
-        values only.
+        The held-out squared error (of the class columns, summed) with which they were chosen; NaN if both were given. Ridge
+        predictions only.
     feature_importances_ : ndarray of shape (n_features,)
         The share of each feature in what labels vary by: its mean squared slope, found from the cuts of the trees, times its
         variance. They sum to 1, or are 0 if labels depend on no feature.
     feature_weights_ : ndarray of shape (n_features,)
         What each feature, once scaled, is multiplied by; the largest is 1.
     revisions_ : list of Revision
-        What was decided in `fit` and at each doubling of the rows held, the latest 100. Joint values only.
+        What was decided in `fit` and at each doubling of the rows held, the latest 100. Ridge predictions only.
     trees_ : sequence of TreeView
         The trees as arrays.
     nbytes_ : int
@@ -126,7 +126,7 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
 
     Notes
     -----
-    Joint values are ridge regression in the kernel of the forest. Let T(x, z) be the time at which a tree separates x from z,
+    Ridge predictions are ridge regression in the kernel of the forest. Let T(x, z) be the time at which a tree separates x from z,
     and θ the bandwidth; then K(x, z) is the mean over trees of T / (T + θ), or of 1 if they are never separated. The prediction
     is μ + Σ K(x, x_i) α_i, with μ the mean label, and the duals α solve (K + λ/weight) α = y - μ, with λ the ridge; y has a
     column of 0 and 1 for each class. A row
@@ -290,9 +290,12 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
             w = self._check_weights(None, reading.rows, index, classes)
 
             def insert() -> None:
-                if self._forest.config.n_classes < len(classes):  # else learning begins again
-                    self._forest.insert_classes(places, len(classes))
-                self.classes_ = classes
+                try:
+                    if self._forest.config.n_classes < len(classes):  # else learning begins again
+                        self._forest.insert_classes(places, len(classes))
+                finally:
+                    if self._forest.labels.n_classes == len(classes):  # also if that was interrupted
+                        self.classes_ = classes
 
             return self._learn(reading, index, w, keys, insert)
 
@@ -334,7 +337,7 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of each class.
 
-        With joint values, the scores of ridge regression, calibrated with the scores of rows before they were learned, or held
+        With ridge predictions, the scores of ridge regression, calibrated with the scores of rows before they were learned, or held
         out: proportional to max(score, ε)^(1/T). With ``prediction="mean"``, the mean over trees of the class frequencies in the
         leaf, or of votes.
 

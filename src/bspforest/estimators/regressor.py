@@ -31,7 +31,7 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         axes have a clearly lower held-out error; leaf means always use pairs.
     budget : "auto", "minimax", float, math.inf or callable, default="auto"
         How long trees grow. ``"minimax"`` is n^(1/(d+2)) for n rows held and d features; a callable is given n and must
-        not decrease. A larger budget means smaller leaves. ``"auto"`` is infinite for joint values and minimax for means.
+        not decrease. A larger budget means smaller leaves. ``"auto"`` is infinite for ridge predictions and minimax for means.
     budget_scale : float, default=1.0
         Multiplies the budget. With ``prediction="mean"``, tune this first.
     min_samples_split : "auto" or int, default="auto"
@@ -45,17 +45,17 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
     window : int or None, default=None
         Hold only the latest ``window`` rows. Until it is revised, the range of ``scaling`` may be that of older rows.
     prediction : {"ridge", "mean"}, default="ridge"
-        How trees are asked. ``"joint"``: all nodes around a row contribute, large and small, with weights that ridge
-        regression finds for all trees together (see Notes). ``"mean"``: the mean label in the leaf, as in the paper. Joint
-        values are more accurate; means need less time and memory.
+        The prediction rule. ``"ridge"``: all nodes around a row contribute, large and small, with weights that ridge
+        regression finds for all trees together (see Notes). ``"mean"``: the mean label in the leaf, as in the paper. Ridge
+        predictions are more accurate; means need less time and memory.
     feature_weights : {"learned"}, array-like or None, default="learned"
-        Joint values only. ``"learned"`` weighs features by how much labels depend on them, if that lowers the held-out error;
+        Ridge predictions only. ``"learned"`` weighs features by how much labels depend on them, if that lowers the held-out error;
         it is learned in `fit` and whenever the rows held have doubled. None gives all features the same weight.
     bandwidth : "auto" or float, default="auto"
-        Joint values only. The time at which a tree has shown half of what it has to say: a larger one gives smaller nodes
+        Ridge predictions only. The time at which a tree has shown half of what it has to say: a larger one gives smaller nodes
         more weight. ``"auto"`` chooses it by held-out error, in `fit` and whenever the rows held have doubled.
     ridge : "auto" or float, default="auto"
-        Joint values only. The penalty of ridge regression, divided by the weight of each row; more noise asks for a larger
+        Ridge predictions only. The penalty of ridge regression, divided by the weight of each row; more noise asks for a larger
         one. ``"auto"`` chooses it together with ``bandwidth``.
     half_life : "auto", None or float, default="auto"
         Ridge predictions of streams only: `partial_fit`. Rows weigh half as much for each so many rows that they are older, and leave
@@ -95,17 +95,17 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
     half_life_ : float
         The half-life in use; infinite if all rows count alike. Ridge predictions only.
     bandwidth_, ridge_ : float
-        The bandwidth and the ridge in use. Joint values only.
+        The bandwidth and the ridge in use. Ridge predictions only.
     validation_error_ : float
-        The held-out squared error (of all outputs, summed) with which they were chosen; NaN if both were given. Joint
-        values only.
+        The held-out squared error (of all outputs, summed) with which they were chosen; NaN if both were given. Ridge
+        predictions only.
     feature_importances_ : ndarray of shape (n_features,)
         The share of each feature in what labels vary by: its mean squared slope, found from the cuts of the trees, times its
         variance. They sum to 1, or are 0 if labels depend on no feature.
     feature_weights_ : ndarray of shape (n_features,)
         What each feature, once scaled, is multiplied by; the largest is 1.
     revisions_ : list of Revision
-        What was decided in `fit` and at each doubling of the rows held, the latest 100. Joint values only.
+        What was decided in `fit` and at each doubling of the rows held, the latest 100. Ridge predictions only.
     trees_ : sequence of TreeView
         The trees as arrays.
     nbytes_ : int
@@ -113,7 +113,7 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
 
     Notes
     -----
-    Joint values are ridge regression in the kernel of the forest. Let T(x, z) be the time at which a tree separates x from z,
+    Ridge predictions are ridge regression in the kernel of the forest. Let T(x, z) be the time at which a tree separates x from z,
     and θ the bandwidth; then K(x, z) is the mean over trees of T / (T + θ), or of 1 if they are never separated. The prediction
     is μ + Σ K(x, x_i) α_i, with μ the mean label, and the duals α solve (K + λ/weight) α = y - μ, with λ the ridge. A row
     that arrives gets its own dual at once; those of all rows are solved again when the rows held have grown by a tenth.
@@ -153,7 +153,7 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Several outputs need joint values.
+            Several outputs need ridge predictions.
         sample_weight : array-like of shape (n_samples,) or None
             Weights of the labels; they do not change where cuts fall.
         keys : array-like of str or int of shape (n_samples,), or None
@@ -178,7 +178,7 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         X : array-like of shape (n_samples, n_features)
             May be empty.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Several outputs need joint values.
+            Several outputs need ridge predictions.
         sample_weight : array-like of shape (n_samples,) or None
             Weights of the labels; they do not change where cuts fall.
         keys : array-like of str or int of shape (n_samples,), or None
@@ -222,7 +222,7 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         ----------
         X : array-like of shape (n_samples, n_features)
         return_std : bool, default=False
-            Also return the standard deviation of the label. With joint values, it is learned from the errors of predictions
+            Also return the standard deviation of the label. With ridge predictions, it is learned from the errors of predictions
             made without the row: when it arrived, or held out. With ``prediction="mean"``, it is, by the law of total variance, the
             mean variance in a leaf plus the variance of the leaf means over trees.
 
@@ -251,7 +251,7 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
     def predict_quantiles(self, X: Any, quantiles: Any = (0.05, 0.5, 0.95)) -> np.ndarray:
         """Return quantiles of the label. There must be one output.
 
-        With joint values, a quantile is the prediction plus its standard deviation times the quantile of errors, each relative to
+        With ridge predictions, a quantile is the prediction plus its standard deviation times the quantile of errors, each relative to
         its standard deviation, of predictions made without the row. With ``prediction="mean"``, each tree spreads a weight of 1 over
         the labels in its leaf; a quantile is the smallest label at which the sum of the weights reaches its share.
 

@@ -34,7 +34,7 @@ def answer_at(
 ) -> Answers:
     """Return what a forest that holds rows, or one of its trees, says of rows at a time.
 
-    With means, the labels in the node alive at that time answer. With joint values, the sum along the path ends there: it
+    With means, the labels in the node alive at that time answer. With ridge predictions, the sum along the path ends there: it
     is what the forest has said by that time, with the duals it has. How far off that is was learned for whole trees, so
     the standard deviation is that of the forest at any time.
 
@@ -42,7 +42,7 @@ def answer_at(
     """
     trees = (0, forest.trees.n_trees) if tree is None else (tree, tree + 1)
     X = np.ascontiguousarray(X, float)
-    if forest.prediction.is_tuned:
+    if forest.prediction.is_ridge:
         scores = _sum_paths(forest, cast(RidgePrediction, forest.prediction), X, time, trees)
         if forest.config.n_classes:
             return Answers(

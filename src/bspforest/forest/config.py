@@ -154,13 +154,13 @@ class ForestConfig:
     budget : callable
         The budget for a number of rows held.
     scaling : "auto", "minmax", "quantile", None or (low, high)
-        ``"auto"`` lets joint values choose between the next two.
+        ``"auto"`` lets ridge predictions choose between the next two.
     window : int or None
         Hold at most this many rows, the latest.
     n_outputs : int
         Numbers per label, in regression.
     n_columns : int
-        Label columns of joint values; 0 for mean values.
+        Label columns of ridge predictions; 0 for means.
     feature_weights : "learned", array of shape (n_features,) or None
         Weights of features in ridge predictions: learned, given, or all alike.
     """
@@ -267,7 +267,7 @@ def choose_min_split(n_trees: int, *, is_ridge: bool) -> int:
 
 
 def count_columns(n_classes: int, n_outputs: int) -> int:
-    """Return the number of label columns of joint values: one for two classes, else one per class or output."""
+    """Return the number of label columns of ridge predictions: one for two classes, else one per class or output."""
     if not n_classes:
         return n_outputs
     return 1 if n_classes == 2 else n_classes

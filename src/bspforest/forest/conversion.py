@@ -47,7 +47,7 @@ def convert_forest(
         other.rows = other.rows.remove(gone)
         other.keys.wipe(gone)
     other.trees = forest.trees.make_converted(slots, X, groups)
-    other.stale = forest.stale or (exactly and other.prediction.is_tuned)
+    other.stale = forest.stale or (exactly and other.prediction.is_ridge)
     if config.is_scaled_by_rows and len(slots):
         scaled = Coordinates.fit(forest.trees.coordinates.kind, other.trees.given, slots)
     else:

@@ -4,6 +4,24 @@ A change replaces the record of the rows that are stored, and then brings trees 
 forest is ``torn``. If anything raises there, it stays so, and `OnlineForest.make_whole` builds trees and answers again from the
 rows: nothing is rolled back.
 
+Who owns what. All arrays of rows have one entry per slot, and as many slots as `TreeEnsemble.make_room` makes room for.
+
+==========================================  ==========================  ==============================================
+what                                        owner                       replaced, or written to
+==========================================  ==========================  ==============================================
+which rows are stored: ids, slots           ``rows``, a `RowTable`      replaced by each change
+keys                                        ``keys``, a `KeyTable`      written to
+labels, weights, residuals, standard        ``labels``, `Labels`        written to; replaced for more room, or classes
+deviations
+features, as given and as cut               ``trees``                   written to; replaced for more room
+terms of rows (duals of ridge regression,   ``trees``                   written to by kernels and by the prediction
+terms of leaf means), and their sums
+cuts, boxes, leaves, coordinates            ``trees``                   written to by kernels; coordinates replaced
+settings, mean label, search going on,      ``prediction``              replaced; the totals of leaves are dropped by
+totals of leaves                                                        each change
+the budget in use                           the forest
+==========================================  ==========================  ==============================================
+
 `OnlineForest` trusts its input (finite float64 rows, class indices from 0), which the interfaces check.
 """
 
@@ -214,7 +232,7 @@ class OnlineForest:
         n_held = self.n_held
         if n_held + n <= most:
             return 0
-        kept = most - int(LEAVING_SHARE * most) if self.prediction.is_tuned else most
+        kept = most - int(LEAVING_SHARE * most) if self.prediction.is_ridge else most
         return min(n_held, n_held + n - kept)
 
     def _make_room(self, n_slots: int, *, spare: bool) -> None:
@@ -258,11 +276,11 @@ class OnlineForest:
             self.prediction.carry(self, some)
             self.trees.insert(some, self.budget)
             progress.advance(len(some))
-        self.prediction.learn(self, slots)
+        self.prediction.learn(self, slots, n_leaving=len(gone))
         if len(gone):
             self._remove(gone)
         self.learned_since += len(slots)
-        if not self.prediction.is_tuned and self.learned_since >= self.held_at_scaling:
+        if not self.prediction.is_ridge and self.learned_since >= self.held_at_scaling:
             self._revise_scaling()
         revised = self.prediction.revise(self, len(slots), must_solve=len(gone) > 0)
         if revised is not None:
@@ -307,7 +325,7 @@ class OnlineForest:
             self._follow_classes()
             self.trees.reset_terms(self._n_terms)
             self._wipe_free()
-        elif not self.prediction.is_tuned:
+        elif not self.prediction.is_ridge:
             self.prediction.recentre(self)
             self.torn = self.stale = False
             return
@@ -423,7 +441,7 @@ class OnlineForest:
         if not self.config.is_scaled_by_rows:
             return np.empty(0, np.intp)
         if used.uses_ranks:
-            return np.arange(0 if self.prediction.is_tuned else self.config.n_features)
+            return np.arange(0 if self.prediction.is_ridge else self.config.n_features)
         X = self.trees.arrays.rows[slots]
         return np.flatnonzero(((used.low == X) | (used.high == X)).any(axis=0))
 

@@ -103,8 +103,8 @@ class KeyTable:
         if n > len(self.entries) or width > self.entries.dtype.itemsize:
             larger = np.zeros(max(n, 3 * len(self.entries) // 2), dtype=f"S{width}")
             larger[: len(self.entries)] = self.entries
-            self.entries[:] = b""  # which is no longer part of the forest, but may be kept by the system for a while
-            self.entries = larger
+            old, self.entries = self.entries, larger
+            old[:] = b""  # which is no longer part of the forest, but may be kept by the system for a while
         self.entries[n - len(keys) : n] = keys
 
     def find(self, keys: np.ndarray) -> np.ndarray:

@@ -14,7 +14,6 @@ import numpy as np
 
 from ..trees.coordinates import Coordinates
 from .forest import OnlineForest
-from .kernel import LOCAL_KERNEL, Kernel
 from .leaf_means import (
     FIRST,
     N_TREES,
@@ -28,6 +27,7 @@ from .leaf_means import (
     shift_terms,
 )
 from .leaf_quantiles import find_leaf_quantiles
+from .tree_operations import LOCAL_OPERATIONS, TreeOperations
 
 
 def weighted_quantiles(labels: np.ndarray, weights: np.ndarray, q: np.ndarray) -> np.ndarray:
@@ -48,14 +48,14 @@ class MeanPrediction:
         In regression, labels are summed relative to it.
     """
 
-    is_tuned = False
+    is_ridge = False
     in_order = True
     seed = 0
     verbose = False
     half_life = np.inf
 
-    def __init__(self, kernel: Kernel = LOCAL_KERNEL, centre: float = 0.0) -> None:
-        self.kernel = kernel
+    def __init__(self, operations: TreeOperations = LOCAL_OPERATIONS, centre: float = 0.0) -> None:
+        self.operations = operations
         self.centre = centre
 
     @property
@@ -69,7 +69,7 @@ class MeanPrediction:
 
     def make_fresh(self) -> MeanPrediction:
         """Return a prediction that has seen no label."""
-        return MeanPrediction(self.kernel)
+        return MeanPrediction(self.operations)
 
     # ------------------------------------------------------------------------------------------------------------------
     # Terms
@@ -91,7 +91,7 @@ class MeanPrediction:
     def solve(self, forest: OnlineForest, decided: Any, *, rebuilt: bool) -> None:
         """Do nothing once trees are built."""
 
-    def learn(self, forest: OnlineForest, slots: np.ndarray) -> None:
+    def learn(self, forest: OnlineForest, slots: np.ndarray, *, n_leaving: int) -> None:
         """Do nothing once rows are inserted."""
 
     def find_max_rows(self, n_seen: int) -> None:
@@ -125,7 +125,7 @@ class MeanPrediction:
         self, forest: OnlineForest, X: np.ndarray, *, return_std: bool, q: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
         """Return the mean label of each row, and, if asked, the standard deviation of the label and its quantiles at ``q``."""
-        sums = self.kernel.sum_leaves(forest.trees, X, 0)
+        sums = self.operations.sum_leaves(forest.trees, X, 0)
         n_trees = np.maximum(sums[:, N_TREES], 1.0)
         silent = sums[:, N_TREES] == 0
         mean = sums[:, SUM_MEAN] / n_trees
@@ -144,7 +144,7 @@ class MeanPrediction:
     def predict_proba(self, forest: OnlineForest, X: np.ndarray, *, hard: bool = False) -> np.ndarray:
         """Return the mean over trees of the class frequencies in the leaf, or, if ``hard``, of votes."""
         k = forest.config.n_classes
-        sums = self.kernel.sum_leaves(forest.trees, X, k, hard=hard)
+        sums = self.operations.sum_leaves(forest.trees, X, k, hard=hard)
         silent = sums[:, -1] == 0
         if silent.any():
             y, w = forest.held_labels()

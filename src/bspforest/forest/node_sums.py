@@ -9,7 +9,7 @@ import numpy as np
 from ..trees.layout import PREDICTION_WALKS
 from ..trees.trees import TreeEnsemble
 from .block_sums import count_blocks
-from .kernels.duals import learn_duals
+from .kernels.duals import change_rows, find_changes, walk_rows
 from .kernels.paths import sum_paths, sum_totals
 
 # Nodes noted of the path of a row that is learned; what is below is walked twice.
@@ -55,23 +55,23 @@ def learn_rows(
     ridge: float,
     step: float,
 ) -> np.ndarray:
-    """Set the duals of rows that all trees hold, one after another; return their residuals: see `learn_duals`."""
-    n, k = min(len(slots), ROWS_TOGETHER), len(mean)
-    residuals = np.empty(columns.shape)
-    trees.call(
-        learn_duals,
-        trees.arrays,
-        np.array(slots, np.int32),  # one type each, so that the kernel is compiled once
-        columns,
-        weights,
+    """Set the duals of rows that all trees hold, one after another; return their residuals.
+
+    ``step`` is the share of a residual that is learned.
+    """
+    slots, mean = (
+        np.array(slots, np.int32),
         np.array(mean, np.float64),
-        float(bandwidth),
-        float(ridge),
-        float(step),
-        residuals,
-        np.empty((n, k)),
-        *make_walk(trees, n),
-    )
+    )  # one type each, so that kernels are compiled once
+    residuals, changes = np.empty((2, *columns.shape))
+    walk = make_walk(trees, min(len(slots), ROWS_TOGETHER))
+    for first in range(0, len(slots), ROWS_TOGETHER):
+        rows = slice(first, first + ROWS_TOGETHER)
+        some, own = slots[rows], changes[rows]
+        known = columns[rows], mean, weights[rows], float(ridge), float(step)
+        trees.call(walk_rows, trees.arrays, some, float(bandwidth), *walk)
+        trees.call(find_changes, walk.partial, trees.n_trees, *known, residuals[rows], own)
+        trees.call(change_rows, trees.arrays, some, own, walk.rows, walk.paths, walk.ends)
     return residuals
 
 

@@ -41,7 +41,7 @@ def choose_half_life(
     n_since: int,
     used: float,
 ) -> Steps[float]:
-    """Return the half-life in use, or, if its loss on the latest rows is clearly larger than the best, the longest that is not.
+    """Return the longest half-life whose loss on the latest rows is not clearly larger than the best.
 
     Parameters
     ----------
@@ -89,17 +89,17 @@ def choose_half_life(
                 best = error, residuals
         assert best is not None
         losses.append(_find_losses(y[np.concatenate(blocks)], best[1], n_classes))
-    return float(half_lives[pick(np.stack(losses), int(np.flatnonzero(half_lives == used)[0]))])
+    return float(half_lives[pick(np.stack(losses))])
 
 
-def pick(losses: np.ndarray, used: int) -> int:
-    """Return ``used``, or, if it is clearly worse than the best, the longest half-life that is not, by number.
+def pick(losses: np.ndarray) -> int:
+    """Return the longest half-life that is not clearly worse than the best, by number.
 
     Losses are by half-life, the longest first, and row.
     """
     gaps = losses - losses[losses.mean(axis=1).argmin()]
     good = gaps.mean(axis=1) <= CLEARLY * gaps.std(axis=1) / np.sqrt(losses.shape[1])
-    return used if good[used] else int(np.argmax(good))
+    return int(np.argmax(good))
 
 
 def _predict_blocks(

@@ -21,12 +21,12 @@ from ..drift import DriftDetector
 from ..trees.coordinates import Coordinates
 from ..trees.trees import TreeEnsemble
 from .calibration import Calibration, calibrate, expand
-from .columns import collect_columns, find_columns, find_unit, find_weights, insert_columns, insert_means
+from .columns import collect_columns, find_columns, find_recency, find_unit, find_weights, insert_columns, insert_means
 from .held_out import center
-from .kernel import LOCAL_KERNEL, Kernel
 from .means import MeanPrediction
 from .solver import KernelMatrix, count_work, solve_in_steps
 from .steps import Instalments, finish
+from .tree_operations import LOCAL_OPERATIONS, TreeOperations
 from .tuning import (
     MAX_HALF_LIVES,
     Revision,
@@ -40,8 +40,10 @@ from .tuning import (
 from .uncertainty import (
     KNOWN_SHARE,
     MAX_CALIBRATED,
+    TAILS,
     find_quantiles,
     find_stds,
+    follow_scale,
     hold_out,
     standardise,
 )
@@ -85,6 +87,9 @@ PRODUCTS_PER_ROW = 8
 # What is given, in the order of the constructor.
 GIVEN = ("given_bandwidth", "given_ridge", "seed", "given_half_life")
 
+# What a stream changes that is a number.
+COUNTED = ("in_order", "unit", "scale", "changed", "alarm")
+
 # Multiples of the ridge that are tried once all rows are there.
 CORRECTIONS = np.array([0.1, 1 / 3, 1.0, 3.0])
 
@@ -111,7 +116,7 @@ class RidgePrediction:
         None: chosen by held-out error. A half-life counts in streams only.
     seed : int
         For the rows that are held out.
-    kernel : Kernel
+    operations : TreeOperations
     verbose : bool
         Print what was decided, to standard error.
     in_order : bool
@@ -123,6 +128,8 @@ class RidgePrediction:
         The mean weight at the last solve, by which the weights of new rows are divided.
     calibration : Calibration
         How scores become probabilities.
+    scale : float
+        By which standard deviations are multiplied: that of a stream's rows follows how often intervals hold their labels.
     revisions : list of Revision
     changed : int
         Rows seen before the last change of what labels depend on: the last rise of the loss of rows before they are learned.
@@ -132,7 +139,7 @@ class RidgePrediction:
         Of such rises.
     solved, tuned : Moment
         When duals were last solved for, and settings chosen. With no rows stored then, it is time to do so again.
-    pending : Instalments or None
+    search : Instalments or None
         The search for settings that is going on.
     """
 
@@ -140,31 +147,32 @@ class RidgePrediction:
     given_ridge: float | None
     seed: int
     given_half_life: float | None = np.inf
-    kernel: Kernel = LOCAL_KERNEL
+    operations: TreeOperations = LOCAL_OPERATIONS
     verbose: bool = False
     in_order: bool = True
     settings: Settings | None = None
     mean: np.ndarray = field(default_factory=lambda: np.zeros(0))
     unit: float = 1.0
     calibration: Calibration = field(default_factory=Calibration)
+    scale: float = 1.0
     revisions: list[Revision] = field(default_factory=list)
     changed: int = 0
     alarm: int = 0
     detector: DriftDetector = field(default_factory=lambda: DriftDetector(BLOCK_ROWS, MIN_RISE))
     solved: Moment = field(default_factory=Moment)
     tuned: Moment = field(default_factory=Moment)
-    pending: Instalments[Settings] | None = None
+    search: Instalments[Settings] | None = None
     _caches: dict[str, Any] = field(default_factory=dict, init=False)  # of rows and trees
 
-    is_tuned = remembers_labels = True
+    is_ridge = remembers_labels = True
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "pending": copy(self.pending), "_caches": {}}
+        return {**self.__dict__, "search": copy(self.search), "_caches": {}}
 
     def make_fresh(self) -> RidgePrediction:
         """Return the same prediction rule, which has seen no label."""
         given = self.given_bandwidth, self.given_ridge, self.seed, self.given_half_life
-        return RidgePrediction(*given, self.kernel, self.verbose, self.in_order)
+        return RidgePrediction(*given, self.operations, self.verbose, self.in_order)
 
     @property
     def half_life(self) -> float:
@@ -185,35 +193,35 @@ class RidgePrediction:
 
     def export_state(self) -> dict[str, Any]:
         """Return what is kept beside duals, residuals, sums and coordinates, as JSON can hold it."""
-        pending = None
-        if self.pending is not None:
-            self.pending.finish()
-            if self.pending.result is not None:
-                pending = [self.pending.owed, *self.pending.result.export_all()]
+        search = None
+        if self.search is not None:
+            self.search.finish()
+            if self.search.result is not None:
+                search = [self.search.owed, *self.search.result.export_all()]
         return {
-            **{name: getattr(self, name) for name in (*GIVEN, "in_order", "unit", "changed", "alarm")},
+            **{name: getattr(self, name) for name in (*GIVEN, *COUNTED)},
             "detector": self.detector.to_json(),
             **{name: list(getattr(self, name)) for name in ("calibration", "solved", "tuned")},
             "settings": None if self.settings is None else self.settings.export(),
             "mean": self.mean.tolist(),
             "revisions": [list(revision) for revision in self.revisions],
-            "pending": pending,
+            "search": search,
         }
 
     @classmethod
     def from_state(cls, state: dict[str, Any], coordinates: Coordinates) -> RidgePrediction:
         """Return the prediction with the state that `export_state` gave, for trees in these coordinates."""
         own = cls(*(state[name] for name in GIVEN))
-        own.in_order, own.unit = state["in_order"], state["unit"]
-        own.changed, own.alarm = state["changed"], state["alarm"]
+        for name in COUNTED:
+            setattr(own, name, state[name])
         own.detector = DriftDetector.from_json(state["detector"])
         own.settings = None if state["settings"] is None else Settings(coordinates, *state["settings"])
         own.mean, own.calibration = np.array(state["mean"], float), Calibration(*state["calibration"])
         own.solved, own.tuned = Moment(*state["solved"]), Moment(*state["tuned"])
         own.revisions = [Revision(*entries) for entries in state["revisions"]]
-        if state["pending"] is not None:
-            owed, *settings = state["pending"]
-            own.pending = Instalments(None, Settings.restore(settings), owed)
+        if state["search"] is not None:
+            owed, *settings = state["search"]
+            own.search = Instalments(None, Settings.restore(settings), owed)
         return own
 
     # ------------------------------------------------------------------------------------------------------------------
@@ -234,7 +242,7 @@ class RidgePrediction:
         self._caches = {}
         rows = slots, y, w = collect_columns(forest, self.half_life if decided is None else decided.half_life)
         settings = self._find_bandwidth(forest.trees, decided, rebuilt)
-        matrix = self.kernel.make_matrix(forest.trees, len(slots), settings.bandwidth)
+        matrix = self.operations.make_matrix(forest.trees, len(slots), settings.bandwidth)
         unit, before = find_unit(forest.weights[slots]), self.unit
         is_warm = self.solved.n_held > 0 and 0.1 < unit / before < 10.0  # else duals are of another size
         start = forest.duals[: len(y)] if is_warm else None
@@ -244,11 +252,11 @@ class RidgePrediction:
         self.mean, centred, diagonal = center(y, w, settings.ridge)
         duals = finish(solve_in_steps(matrix, centred, diagonal, start=start))
         forest.duals[: len(y)] = duals
-        totals = self.kernel.empty_totals(forest.trees)
+        totals = self.operations.empty_totals(forest.trees)
         if matrix.knows_nodes:
             matrix.add_up(totals, set_sums=True)
         else:
-            self.kernel.make_totals(forest.trees, len(slots), settings.bandwidth, totals, set_sums=True)
+            self.operations.make_totals(forest.trees, len(slots), settings.bandwidth, totals, set_sums=True)
         if settings.revision is not None:
             self.revisions = [*self.revisions, settings.revision][-MAX_REVISIONS:]
             if self.verbose and sys.stderr is not None:
@@ -312,25 +320,35 @@ class RidgePrediction:
             forest.stds[slots] = finish(find_stds(matrix, residuals, w, settings.ridge))[slots]
         return settings
 
-    def learn(self, forest: OnlineForest, slots: np.ndarray) -> None:
-        """Predict new rows, which the trees hold already, and give them duals; notice changes by their losses."""
-        self._caches = {}
+    def learn(self, forest: OnlineForest, slots: np.ndarray, *, n_leaving: int) -> None:
+        """Predict new rows and give them duals; notice changes by their losses.
+
+        The trees hold the new rows already, and so many rows still that leave after this.
+        """
+        self._caches.pop("totals", None)
         self.in_order = True
         columns = np.array(find_columns(forest, slots), np.float64, order="C")
-        if len(slots) > 1 and self._is_time_to_solve(forest, len(slots)):
-            residuals = columns - self.predict(forest, forest.trees.given[slots])  # their duals are found at once
+        solves = len(slots) > 1 and self._is_time_to_solve(forest, len(slots))  # which finds duals
+        has_stds = forest.config.n_classes == 0
+        if solves or has_stds:
+            X = forest.trees.given[slots]
+            predicted, stds = self._predict_with_stds(forest, X, with_stds=has_stds, n_leaving=n_leaving)
+        if solves:
+            residuals = columns - predicted
         else:
-            residuals = self._learn_rows(forest, slots, columns)
+            assert self.settings is not None
+            used, weights = self.settings, forest.weights[slots] / self.unit
+            known = columns, weights, self.mean, used.bandwidth, used.ridge, used.step
+            residuals = self.operations.learn_rows(forest.trees, slots, *known)
         forest.residuals[slots] = residuals
+        if has_stds:
+            forest.stds[slots] = stds
+            standardised, _ = standardise(residuals[:, 0], stds[:, 0], forest.weights[slots])
+            if "tails" not in self._caches:
+                self._caches["tails"] = find_quantiles(self._get_spread(forest), TAILS)
+            self.scale = follow_scale(self.scale, standardised, self._caches["tails"])
         if self.given_half_life != np.inf:
             self._watch(forest, columns, residuals, forest.weights[slots] > 0)
-
-    def _learn_rows(self, forest: OnlineForest, slots: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        assert self.settings is not None
-        used, weights = self.settings, forest.weights[slots] / self.unit
-        return self.kernel.learn_rows(
-            forest.trees, slots, columns, weights, self.mean, used.bandwidth, used.ridge, used.step
-        )
 
     def _watch(self, forest: OnlineForest, y: np.ndarray, residuals: np.ndarray, weighted: np.ndarray) -> None:
         """Look for a rise of the loss: it is time to choose settings again then, by the rows that came since."""
@@ -359,21 +377,21 @@ class RidgePrediction:
 
         Go on with a search for settings, or begin one. Return what `prepare` does if that changes.
         """
-        if self.pending is not None and self.pending.is_lost:
+        if self.search is not None and self.search.is_lost:
             self._cancel()
-        if self.pending is None and self._is_time_to_tune(forest):
+        if self.search is None and self._is_time_to_tune(forest):
             self.tuned = Moment.of(forest)
             if forest.n_held >= MIN_DECIDING:
-                self.pending = Instalments(search_settings(self, forest))
+                self.search = Instalments(search_settings(self, forest))
             elif (current := find_current(self, forest)) is not forest.trees.coordinates:
                 return current, None
         if must_solve or self._is_time_to_solve(forest, n):
             self.solve(forest, None, rebuilt=False)
-        if self.pending is not None:
+        if self.search is not None:
             paid = n * PRODUCTS_PER_ROW * count_work(forest.n_held, forest.trees.n_trees, 1)
-            settings = self.pending.advance(paid)
+            settings = self.search.advance(paid)
             if settings is not None:
-                self.pending = None
+                self.search = None
                 return settings.coordinates, settings
         return None
 
@@ -392,8 +410,8 @@ class RidgePrediction:
 
     def _cancel(self) -> None:
         """Drop the search that is going on, if any; it begins again with the next row."""
-        if self.pending is not None:
-            self.pending, self.tuned = None, self.tuned._replace(n_held=0)
+        if self.search is not None:
+            self.search, self.tuned = None, self.tuned._replace(n_held=0)
 
     def recentre(self, forest: OnlineForest) -> None:
         """Do nothing after forgetting: a fresh prediction takes this one's place."""
@@ -421,7 +439,7 @@ class RidgePrediction:
         return self._predict_with_stds(forest, X, with_stds=False)[0]
 
     def _predict_with_stds(
-        self, forest: OnlineForest, X: np.ndarray, *, with_stds: bool = True
+        self, forest: OnlineForest, X: np.ndarray, *, with_stds: bool = True, n_leaving: int = 0
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the prediction of each label column, and, if asked, its standard deviation, from one walk down the trees.
 
@@ -429,17 +447,17 @@ class RidgePrediction:
         Where no neighbour has one, it is that of all rows.
         """
         assert self.settings is not None
-        trees = forest.trees
+        trees, n_stored = forest.trees, forest.n_held + n_leaving
         totals = None
         # Sums along paths round differently: predictions right after a solve are read from totals, in copies and files, too.
-        if self.solved == Moment.of(forest) or len(X) >= forest.n_held // 2 > 0:
+        if self.solved == Moment.of(forest) or len(X) >= n_stored // 2 > 0:
             totals = self._caches.get("totals")
             if totals is None:
-                totals = self._caches["totals"] = self.kernel.make_totals(
-                    trees, forest.n_held, self.settings.bandwidth, self.kernel.empty_totals(trees)
+                totals = self._caches["totals"] = self.operations.make_totals(
+                    trees, n_stored, self.settings.bandwidth, self.operations.empty_totals(trees)
                 )
         stds = forest.stds if with_stds else forest.stds[:, :0].copy()
-        out, sums, counts = self.kernel.sum_values(trees, X, self.settings.bandwidth, totals, stds)
+        out, sums, counts = self.operations.sum_values(trees, X, self.settings.bandwidth, totals, stds)
         out /= trees.n_trees
         out += self.mean
         unknown = np.tile(self._find_overall_std(forest), (len(X), 1)) if (counts == 0).any() else sums
@@ -465,18 +483,19 @@ class RidgePrediction:
         A quantile is the prediction plus its standard deviation times that of standardised residuals.
         """
         predicted, stds = self._predict_with_stds(forest, X, with_stds=return_std or q is not None)
+        stds *= self.scale
         quantiles = None if q is None else predicted[:, :1] + stds[:, :1] * find_quantiles(self._get_spread(forest), q)
         if forest.config.n_outputs == 1:
             predicted, stds = predicted[:, 0], stds[:, :1].ravel()
         return predicted, stds if return_std else None, quantiles
 
     def _get_spread(self, forest: OnlineForest) -> tuple[np.ndarray, np.ndarray]:
-        """Return standardised residuals of the rows stored, and weights."""
+        """Return standardised residuals of the rows that were stored at the last solve, and weights."""
         if "spread" not in self._caches:
-            slots = forest.rows.held_slots()
-            w = find_weights(forest, self.half_life)
-            found = standardise(forest.residuals[slots, 0], forest.stds[slots, 0], w)
-            self._caches["spread"] = found
+            ids, slots = forest.rows.held_ids(), forest.rows.held_slots()
+            w = forest.weights[slots] * find_recency(self.solved.n_seen - 1 - ids, self.half_life)
+            w[ids >= self.solved.n_seen] = 0.0
+            self._caches["spread"] = standardise(forest.residuals[slots, 0], forest.stds[slots, 0], w)
         return self._caches["spread"]
 
     def predict_proba(self, forest: OnlineForest, X: np.ndarray, *, hard: bool = False) -> np.ndarray:
@@ -485,11 +504,16 @@ class RidgePrediction:
 
 
 def make_prediction(
-    prediction: str, bandwidth: Any, ridge: Any, half_life: Any, seed: int, kernel: Kernel = LOCAL_KERNEL
+    prediction: str,
+    bandwidth: Any,
+    ridge: Any,
+    half_life: Any,
+    seed: int,
+    operations: TreeOperations = LOCAL_OPERATIONS,
 ) -> MeanPrediction | RidgePrediction:
     """Return the prediction rule for the parameters of an interface."""
     if prediction == "mean":
-        return MeanPrediction(kernel)
+        return MeanPrediction(operations)
     fixed_bandwidth, fixed_ridge = (None if isinstance(given, str) else float(given) for given in (bandwidth, ridge))
     fixed_half_life = np.inf if half_life is None else None if isinstance(half_life, str) else float(half_life)
-    return RidgePrediction(fixed_bandwidth, fixed_ridge, seed, fixed_half_life, kernel)
+    return RidgePrediction(fixed_bandwidth, fixed_ridge, seed, fixed_half_life, operations)

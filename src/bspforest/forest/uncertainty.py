@@ -5,6 +5,8 @@ An out-of-sample residual is a label less what was predicted without it: when th
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .columns import average
@@ -32,6 +34,12 @@ KNOWN_SHARE = 0.2
 
 # Rows, the latest, that probabilities are calibrated with.
 MAX_CALIBRATED = 5_000
+
+# In a stream, standard deviations are scaled so that the interval of this level holds so many labels: with each label outside the
+# logarithm of the scale grows by RATE times LEVEL, with each one inside it shrinks by RATE times the rest.
+LEVEL, RATE = 0.9, 0.02
+TAILS = np.array([0.5 - LEVEL / 2, 0.5 + LEVEL / 2])
+MIN_SCALE, MAX_SCALE = 0.01, 100.0
 
 
 def hold_out(
@@ -93,3 +101,20 @@ def find_quantiles(standardised: tuple[np.ndarray, np.ndarray], q: np.ndarray) -
     """Return quantiles of standardised residuals; 0 without any."""
     values, weights = standardised
     return weighted_quantiles(values, weights, q) if len(values) else np.zeros(len(q))
+
+
+def follow_scale(scale: float, standardised: np.ndarray, bounds: np.ndarray) -> float:
+    """Return the scale of standard deviations after rows with these standardised residuals, one by one.
+
+    ``bounds`` are those of the interval of `LEVEL` before it is scaled. Its coverage tends to that level whatever the rows are
+    (adaptive conformal inference: Gibbs and Candès, 2021).
+    """
+    low, high = bounds.tolist()
+    if not low < high:
+        return scale
+    inside = math.exp(-RATE * (1.0 - LEVEL))
+    outside = math.exp(RATE * LEVEL)
+    for value in standardised.tolist():
+        scale *= inside if low * scale <= value <= high * scale else outside
+        scale = min(max(scale, MIN_SCALE), MAX_SCALE)
+    return scale

@@ -41,7 +41,7 @@ class BSPForestRegressor(RiverForest, base.MiniBatchRegressor):
         error; leaf means always use pairs.
     budget
         How long trees grow: `"minimax"`, which is n^(1/(d+2)) for n rows held and d features, a number, or a function of n
-        that does not decrease. `"auto"` is infinite for joint values and minimax for means.
+        that does not decrease. `"auto"` is infinite for ridge predictions and minimax for means.
     budget_scale
         Multiplies the budget. With `prediction="mean"`, tune this first.
     min_samples_split
@@ -54,17 +54,17 @@ class BSPForestRegressor(RiverForest, base.MiniBatchRegressor):
     window
         Hold only the latest `window` rows, exactly. Without it memory grows with the stream.
     prediction
-        How trees are asked: `"joint"`, all nodes around a row contribute, large and small, with weights that ridge regression
-        finds for all trees together; or `"mean"`, the mean label in the leaf, as in the paper. Joint values are more
+        The prediction rule: `"ridge"`, all nodes around a row contribute, large and small, with weights that ridge regression
+        finds for all trees together; or `"mean"`, the mean label in the leaf, as in the paper. Ridge predictions are more
         accurate; means need less time and memory.
     feature_weights
-        Joint values only. `"learned"` weighs features by how much labels depend on them, if that lowers the held-out error; it is
+        Ridge predictions only. `"learned"` weighs features by how much labels depend on them, if that lowers the held-out error; it is
         learned whenever the rows held have doubled. `None` gives all features the same weight.
     bandwidth
-        Joint values only. A larger one gives smaller nodes more weight. `"auto"` chooses it by held-out error whenever the
+        Ridge predictions only. A larger one gives smaller nodes more weight. `"auto"` chooses it by held-out error whenever the
         rows held have doubled.
     ridge
-        Joint values only. The penalty of ridge regression; more noise asks for a larger one. `"auto"` chooses it together
+        Ridge predictions only. The penalty of ridge regression; more noise asks for a larger one. `"auto"` chooses it together
         with `bandwidth`.
     half_life
         Ridge predictions only. Rows weigh half as much for each so many rows that they are older, and leave the forest once they are

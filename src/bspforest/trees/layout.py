@@ -5,7 +5,7 @@ trees belongs to tree ``m``. Nodes are numbers:
 
 - ``ref >= 0`` is a *cut node*: record ``cuts[ref]``, the box ``boxes[ref]`` around its points, and ``sums[ref]``;
 - ``ref < 0`` is a *small leaf*: record ``leaves[~ref]``, fewer than ``min_split`` points, no box;
-- ``NOTHING`` is the root of a tree without points.
+- ``NOTHING`` is no node: the root of a tree without points, and the second child of a pending cut.
 
 A leaf of ``min_split`` points or more has a *pending* cut, its next one, later than the budget. It is stored as the cut node that
 it may become: ``left`` is the leaf's reference, ``right`` is ``NOTHING``. Applying the cut means giving the record its two
@@ -14,8 +14,13 @@ children.
 The points of a leaf form a ring through ``links``: ``leaves[k].last`` is the newest, ``links[last]`` the oldest. So a sliding
 window finds the point to forget at once.
 
+Words. A *row* is what was learned; its *slot* is its place in the arrays of rows, and is used again once it has left. A row in a tree is a
+*point*, in scaled coordinates. A tree grows in *time*, from 0: each cut comes at a time of its own, later than that of its parent. The
+*budget* is the time at which growing stops.
+
 Trees know no labels. Each row may carry a few numbers, its *terms*, of which trees keep the sums over leaves (``leaf_sums``) and
-over cut nodes (``sums``): that is how `bspforest.forest` predicts. Terms of rows are 0 while they are inserted if cut nodes have sums.
+over cut nodes (``sums``): that is how `bspforest.forest` predicts. A row carries K terms. Cut nodes have Q sums: as many, or none where nobody
+reads them (leaf means). Terms of rows are 0 while they are inserted if cut nodes have sums.
 """
 
 from __future__ import annotations
@@ -106,7 +111,7 @@ class ForestArrays(NamedTuple):
     state: np.ndarray  # (M,) STATE
     cuts: np.ndarray  # (M, .) CUT
     boxes: np.ndarray  # (M, ., 2, d) float32, low and high, rounded outwards; isotropic: a third row, the cut's normal
-    sums: np.ndarray  # (M, ., Q) sums of terms over the rows of each cut node; Q is 0 if nobody needs them
+    sums: np.ndarray  # (M, ., Q) sums of terms over the rows of each cut node; Q is K, or 0 if nobody needs them
     leaves: np.ndarray  # (M, .) LEAF
     leaf_sums: np.ndarray  # (M, ., K) sums of terms over the rows of each leaf
     queue: np.ndarray  # (M, .) DUE
@@ -330,7 +335,7 @@ def as_rows(X: np.ndarray) -> np.ndarray:
 def make_read_scratch(n_rows: int, n_features: int, n_trees: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Allocate scratch space to predict ``n_rows`` rows at a time: scaled rows, leaves, walks.
 
-    Joint values need the place of each of `PREDICTION_WALKS` walks and the node above it instead of leaves.
+    Ridge predictions need the place of each of `PREDICTION_WALKS` walks and the node above it instead of leaves.
     """
     rows = np.empty((n_rows, n_features))
     found = np.empty(max(n_rows, n_trees, 2 * PREDICTION_WALKS), dtype=np.int64)

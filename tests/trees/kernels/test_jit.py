@@ -16,9 +16,6 @@ from bspforest import BSPForestClassifier, BSPForestRegressor, precompile
 from bspforest.forest.budgets import answer_at
 from bspforest.trees.kernels.jit import INTEGER, AddressedKernel, called_by_address, entry_point
 
-# Kernels that only forests on a cluster call: here they are loaded only if another test has compiled all kernels in this process.
-ON_CLUSTERS = ("walk_rows", "find_changes", "change_rows")
-
 SUPPORT = Path(__file__).parents[2] / "support"
 
 
@@ -87,33 +84,7 @@ def test_all_types_in_use_are_compiled_ahead(tmp_path):
     for name, (one, args) in precompile.examples().items():
         ahead = one.addressed.argument_types() if hasattr(one, "addressed") else tuple(map(numba.typeof, args))
         used = one.addressed.dispatcher.overloads if hasattr(one, "addressed") else one.overloads
-        needed = set() if name in ON_CLUSTERS else {ahead}
-        assert needed <= set(used) <= {ahead}, name
-
-
-@pytest.mark.parametrize("failure", ["no thread", "no process", "process fails"])
-def test_compile_all_without_helper_processes(monkeypatch, failure):
-    """This process compiles whatever the helpers could not."""
-    few = {name: one for name, one in precompile.examples().items() if name in ("number_nodes", "rank_rows")}
-    compiled, told = [], []
-
-    def run(*args, **kwargs):
-        if failure == "no process":
-            raise OSError("no more processes")
-
-    def submit(*args):
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(precompile, "examples", lambda: few)
-    monkeypatch.setattr(precompile, "SLOWEST", ("rank_rows",))
-    monkeypatch.setattr(precompile, "is_compiled", lambda kernel, args: False)
-    monkeypatch.setattr(precompile, "compile_for", lambda kernel, args: compiled.append(kernel.__name__))
-    monkeypatch.setattr(precompile.subprocess, "run", run)
-    if failure == "no thread":
-        monkeypatch.setattr(precompile.ThreadPoolExecutor, "submit", submit)
-    assert precompile.compile_all(2, lambda done, n: told.append((done, n))) == 2
-    assert sorted(compiled) == sorted(few)
-    assert told == [(1, 2), (2, 2)]
+        assert set(used) == {ahead}, name
 
 
 def test_two_kernels_of_one_name_are_refused():

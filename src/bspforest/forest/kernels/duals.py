@@ -102,7 +102,7 @@ def walk_rows(forest, slots, bandwidth, rows, partial, at, values, paths, ends):
     n_trees, n_rows, n_columns = forest.state.shape[0], slots.shape[0], values.shape[1]
     partial[:] = 0.0
     for s in range(n_rows):
-        scale_held_row(view_tree(forest, 0), slots[s], rows[s])
+        scale_held_row(view_tree(forest, np.int64(0)), slots[s], rows[s])
         for first in range(0, n_trees, PREDICTION_WALKS):
             last = min(n_trees, first + PREDICTION_WALKS)
             walk_held_row(
@@ -134,7 +134,7 @@ def fold(partial):
 
 @entry_point(
     lambda: (
-        np.empty((1, 1)),
+        np.empty((1, 1, 1)),
         1,
         np.empty((1, 1)),
         np.empty(1),
@@ -145,12 +145,14 @@ def fold(partial):
         np.empty((1, 1)),
     )
 )
-def find_changes(sums, n_trees, targets, mean, weights, ridge, step, residuals, changes):
+def find_changes(partial, n_trees, targets, mean, weights, ridge, step, residuals, changes):
     """Find the residuals of rows that are learned one after another, and the changes of their duals.
 
-    ``sums`` is what `walk_rows` finds, of all trees; ``targets`` are label columns, ``mean`` the mean label, and the ``step`` is the
-    share of a residual that is learned.
+    What remains of a label after it was predicted, before the row was learned, is its out-of-sample residual. ``partial`` is what
+    `walk_rows` finds; ``targets`` are label columns, ``mean`` the mean label, and the ``step`` is the share of a residual that is learned.
     """
+    fold(partial)
+    sums = partial[0]
     n_columns = targets.shape[1]
     for s in range(targets.shape[0]):
         for c in range(n_columns):
@@ -200,53 +202,3 @@ def change_rows(forest, slots, changes, rows, paths, ends):
         tree = view_tree(forest, m)
         for s in range(slots.shape[0]):
             add_to_path(tree, rows[s], paths[m, s], np.int64(ends[m, s]), changes[s])
-
-
-@entry_point(
-    lambda: (
-        example_forest(),
-        np.empty(1, np.int32),
-        np.empty((1, 1)),
-        np.empty(1),
-        np.empty(1),
-        1.0,
-        1.0,
-        1.0,
-        np.empty((1, 1)),
-        np.empty((1, 1)),
-        *example_walk(),
-    )
-)
-def learn_duals(
-    forest,
-    slots,
-    targets,
-    weights,
-    mean,
-    bandwidth,
-    ridge,
-    step,
-    residuals,
-    changes,
-    rows,
-    partial,
-    at,
-    values,
-    paths,
-    ends,
-):
-    """Set the duals of rows that all trees hold, one after another: the step of ridge regression for a single row.
-
-    What remains of a label after it was predicted, before the row was learned, is its out-of-sample residual, and is written to
-    ``residuals``. ``changes`` is scratch space for as many rows as are learned together, the rest as in `walk_rows`.
-    """
-    n_trees, n_together = forest.state.shape[0], changes.shape[0]
-    for first in range(0, slots.shape[0], n_together):
-        n = min(n_together, slots.shape[0] - first)
-        some = slots[first : first + n]
-        own = residuals[first : first + n]
-        walk_rows(forest, some, bandwidth, rows, partial, at, values, paths, ends)
-        fold(partial)
-        known = targets[first : first + n], mean, weights[first : first + n]
-        find_changes(partial[0], n_trees, *known, ridge, step, own, changes)
-        change_rows(forest, some, changes, rows, paths, ends)

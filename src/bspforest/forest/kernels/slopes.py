@@ -94,13 +94,13 @@ def measure_cuts(forest, slots, starts, ends, counts, nodes, offset, first, last
             excess[m, v] = 0.0
             for c in range(distances.shape[2]):
                 distances[m, v, c] = 0.0
-            start, end, ref = starts[m, v], ends[m, v], nodes[m, v]
+            start, end, ref = np.int64(starts[m, v]), np.int64(ends[m, v]), nodes[m, v]
             if ref < 0 or tree_nodes[ref].right == NOTHING:
                 continue
             count = prefix[end, 0] - prefix[start, 0]
             if count < MIN_ROWS:
                 continue
-            middle = find_middle(starts[m], ends[m], counts[m], v)
+            middle = np.int64(find_middle(starts[m], ends[m], counts[m], v))
             left = prefix[middle, 1] - prefix[start, 1]
             right = prefix[end, 1] - prefix[middle, 1]
             if left <= 0.0 or right <= 0.0:

@@ -1,4 +1,4 @@
-"""Decorators that compile kernels. With `jit_cache`, the only module that imports numba.
+"""Decorators that compile kernels. With `compiler` and `jit_cache`, the only module that imports numba.
 
 ============================  ==========================================================================================
 `entry_point`                 Called from Python, with examples of its arguments, so that it can be compiled ahead.
@@ -30,6 +30,7 @@ from llvmlite import binding, ir
 from numba.core import cgutils, event, types
 from numba.extending import intrinsic
 
+from .compiler import KernelCompiler
 from .jit_cache import keep_compiled
 
 _DISABLED: bool = numba.config.DISABLE_JIT  # type: ignore[attr-defined]
@@ -45,7 +46,7 @@ _internal: dict[str, Any] = {**_options, "no_cpython_wrapper": True}
 
 def _kept(**options: Any) -> Callable[[Callable], Any]:
     """Return a decorator that compiles with these options, and keeps what it has compiled."""
-    decorate = numba.njit(**options)
+    decorate = numba.njit(**options, pipeline_class=KernelCompiler)
     return lambda function: keep_compiled(decorate(function))
 
 

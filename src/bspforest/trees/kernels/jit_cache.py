@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept between runs. With `jit`, the only module that imports numba.
+"""Where compiled kernels are kept between runs. With `jit` and `compiler`, the only module that imports numba.
 
 Numba's own cache looks at the file in which a kernel stands, not at those it calls, and would go on with old code after a change
 elsewhere. Here the folder is named by a hash of all kernel sources, and folders of other versions are removed.

@@ -36,7 +36,7 @@ def learn_row(forest, scratch, chunk, first, last, slots, budget, learned):
     the insertion of chunks is compiled.
     """
     for m in range(first, last):
-        if learned[m] == 0 and not has_room(view_tree(forest, m), 1):
+        if learned[m] == 0 and not has_room(view_tree(forest, m), np.int64(1)):
             return np.int64(1)
     scale_held_row(view_tree(forest, first), slots[0], chunk.rows[0])
     chunk.slots[0] = slots[0]

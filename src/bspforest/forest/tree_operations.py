@@ -12,7 +12,7 @@ from .node_sums import learn_rows, sum_values
 from .solver import KernelMatrix, empty_totals, make_totals
 
 
-class Kernel(NamedTuple):
+class TreeOperations(NamedTuple):
     """Products with the kernel of a forest, sums of duals in its nodes, and sums of leaves; by default, for trees of this process."""
 
     make_matrix: Callable[..., KernelMatrix] = KernelMatrix
@@ -23,4 +23,4 @@ class Kernel(NamedTuple):
     sum_leaves: Callable[..., np.ndarray] = sum_leaves
 
 
-LOCAL_KERNEL = Kernel()
+LOCAL_OPERATIONS = TreeOperations()
