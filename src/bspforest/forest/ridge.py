@@ -332,11 +332,9 @@ class RidgePrediction:
         columns = np.array(find_columns(forest, slots), np.float64, order="C")
         solves = len(slots) > 1 and self._is_time_to_solve(forest, len(slots))  # which finds duals
         has_stds = forest.config.n_classes == 0
-        X = forest.trees.given[slots]
         if solves or (has_stds and len(slots) > 1):
-            predicted, stds = self._predict_with_stds(forest, X, with_stds=has_stds, n_leaving=n_leaving)
-        elif has_stds:
-            stds = average_stds(forest, self, *self.operations.sum_stds(forest.trees, X, forest.stds))
+            X = forest.trees.given[slots]
+            predicted, _ = self._predict_with_stds(forest, X, with_stds=False, n_leaving=n_leaving)
         if solves:
             residuals = columns - predicted
         else:
@@ -346,9 +344,8 @@ class RidgePrediction:
             residuals = self.operations.learn_rows(forest.trees, slots, *known)
         forest.residuals[slots] = residuals
         if has_stds:
-            forest.stds[slots] = stds
             errors = residuals if len(slots) == 1 else columns - predicted  # without any row of the chunk
-            standardised, _ = standardise(errors[:, 0], stds[:, 0], forest.weights[slots])
+            standardised, _ = standardise(errors[:, 0], forest.stds[slots, 0], forest.weights[slots])
             if "tails" not in self._caches:
                 self._caches["tails"] = find_quantiles(self._get_spread(forest), TAILS)
             self.scale = follow_scale(self.scale, standardised, self._caches["tails"])
@@ -422,7 +419,10 @@ class RidgePrediction:
         """Do nothing after forgetting: a fresh prediction takes this one's place."""
 
     def carry(self, forest: OnlineForest, slots: np.ndarray) -> None:
-        """Do nothing before rows are inserted: their duals are 0."""
+        """Find the standard deviations of rows before they are inserted, from their neighbours; their duals are 0."""
+        if forest.stds.shape[1]:
+            sums = self.operations.sum_stds(forest.trees, forest.trees.given[slots], forest.stds)
+            forest.stds[slots] = average_stds(forest, self, *sums)
 
     def widen(self, places: np.ndarray, n_after: int) -> Callable[[np.ndarray], np.ndarray]:
         """Return a function that adds columns for more classes to terms or their sums; class k becomes ``places[k]``."""
