@@ -371,7 +371,7 @@ def search_settings(prediction: RidgePrediction, forest: OnlineForest) -> Steps[
         sample.w = w = w * find_recency(times[-1] - times[-len(w) :], half_life)
     draw_folds = partial(HeldOut, np.arange(len(w)), y, w, n_classes=n_classes, order=prediction.order, rng=rng)
     sample.held_out = draw_folds()
-    if len(w) <= FEW_ROWS and prediction.order != "stream":
+    if len(w) <= FEW_ROWS and prediction.order == "any":
         sample.draws = [sample.redraw(draw_folds(), rng) for _ in range(MORE_DRAWS)]
     n_rounds = rounds if config.learns_weights else 0
     ratio = None if used is None or not 0 < used.unit < np.inf else used.bandwidth / used.unit
