@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from .forest import OnlineForest
     from .ridge import RidgePrediction
 
-# Rows and trees with which everything is tried, rows times label columns, and rows at least. Trees differ in their errors: with few rows,
-# up to twice as many are tried.
+# Rows and trees with which everything is tried, up to twice as many trees if rows are few, rows times label columns, and rows at least.
 SAMPLE_ROWS = 10_000
 SAMPLE_TREES, MAX_SAMPLE_TREES = 50, 100
 FEW_PAIRS = 250_000
@@ -204,7 +203,7 @@ class _Sample:
     ridges : ndarray
         Those to try, in increasing order.
     draws : list of _Sample
-        The same rows with other folds and streams, where one draw would decide by chance.
+        The same rows with other folds and streams.
     """
 
     like: TreeEnsemble
@@ -220,8 +219,7 @@ class _Sample:
 
     def redraw(self, held_out: HeldOut, rng: np.random.Generator) -> _Sample:
         """Return the same rows with other folds and streams."""
-        streams = rng.integers(0, 2**64, size=self.streams.shape, dtype=np.uint64)
-        sample = replace(self, streams=streams, draws=[])
+        sample = replace(self, streams=rng.integers(0, 2**64, size=self.streams.shape, dtype=np.uint64), draws=[])
         sample.held_out = held_out
         return sample
 
@@ -436,15 +434,13 @@ def _try_coordinates(
         if trial.error > last.error:
             between = np.sqrt(weights * last.coordinates.weights)
             half = yield from _Trial(sample, last.coordinates.weigh(between)).start(last.ratio)
-            trial = min(trial, half, key=_get_error)
-        best, last = min(best, trial, key=_get_error), trial
+            trial = min(trial, half, key=lambda t: t.error)
+        best, last = min(best, trial, key=lambda t: t.error), trial
     # Axes may need the weights that pairs can do without, so both are tried.
-    learned = [] if best is plain else [best]
-    others = []
+    learned, others = [] if best is plain else [best], []
     for family in families:
-        for start in (plain, *learned):
-            if start.coordinates.family != family:
-                others.append((yield from _Trial(sample, start.coordinates.cut_by(family)).start(start.ratio)))
+        for start in [trial for trial in (plain, *learned) if trial.coordinates.family != family]:
+            others.append((yield from _Trial(start.sample, start.coordinates.cut_by(family)).start(start.ratio)))
     best = plain
     for trial in (*learned, *others):
         best = trial if (yield from trial.beats(best)) else best
@@ -462,10 +458,6 @@ def _try_instead(best: _Trial, coordinates: Coordinates) -> Steps[_Trial]:
     """Return a trial of other coordinates if it is clearly better, else the best one so far."""
     trial = yield from _Trial(best.sample, coordinates).start(best.ratio)
     return trial if (yield from trial.beats(best)) else best
-
-
-def _get_error(trial: _Trial) -> float:
-    return trial.error
 
 
 def shorten_half_life(n_since: int) -> float:
