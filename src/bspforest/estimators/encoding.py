@@ -70,26 +70,26 @@ class HoldsEncodedRows:
         ids: np.ndarray,
         X: np.ndarray,
         *,
-        exactly: bool = False,
+        strict: bool = False,
     ) -> OnlineForest:
         """Return the forest with some of its rows, X, as another encoder has encoded them."""
         sources, groups = encoder.find_sources(before), encoder.describe_layout().groups
-        return convert_forest(self._forest, ids, X, sources, groups, exactly=exactly)
+        return convert_forest(self._forest, ids, X, sources, groups, strict=strict)
 
-    def _forget_rows(self, ids: np.ndarray) -> None:
+    def _forget_rows(self, ids: np.ndarray, *, strict: bool) -> None:
         """Forget rows, and what they have taught the encoder."""
         forest, before = self._forest, self._encoder
         if before is None or not len(ids):
-            forest.forget(ids)
+            forest.forget(ids, strict=strict)
             return
         held = forest.rows.held_ids()
         is_kept = ~np.isin(held, ids)
         rows = forest.held_rows()[is_kept]
         encoder, X = before.recount(rows)
         if encoder.width == before.width and np.array_equal(X, rows):
-            forest.forget(ids)
+            forest.forget(ids, strict=strict)
         else:
-            self._forest, self._encoder = self._convert(before, encoder, held[is_kept], X, exactly=True), encoder
+            self._forest, self._encoder = self._convert(before, encoder, held[is_kept], X, strict=strict), encoder
             return
         self._encoder = encoder
 

@@ -14,6 +14,7 @@ import numpy as np
 from ..trees.coordinates import Coordinates
 from ..trees.trees import TreeEnsemble
 from . import solver
+from .bandwidth import find_median_root_time
 from .columns import find_columns, find_recency, find_unit
 from .config import AUTO_CUTS, FAMILIES
 from .feature_weights import can_learn, find_slopes, find_weights
@@ -82,6 +83,8 @@ class Revision(NamedTuple):
         Rows weigh half as much for each so many rows that they are older; infinite if all count alike.
     cuts : {"pairs", "axes", "isotropic"}
         The family of cuts.
+    n_forgotten : int
+        Rows forgotten since, on which this may still depend. If there are any, a search among the rows left is due, or going on.
 
     Examples
     --------
@@ -102,6 +105,7 @@ class Revision(NamedTuple):
     ridge: float
     half_life: float = np.inf
     cuts: str = AUTO_CUTS[0]
+    n_forgotten: int = 0
 
     def describe(self) -> str:
         """Return a line for people.
@@ -297,7 +301,9 @@ class _Trial:
 def search_settings(prediction: RidgePrediction, forest: OnlineForest) -> Steps[Settings]:
     """Choose settings for the rows stored."""
     config, used, slots, n_seen = forest.config, prediction.settings, forest.rows.held_slots(), forest.n_seen
-    current = find_current(prediction, forest)
+    # What was learned from labels that are forgotten is no place to start from; the half-life goes on.
+    starts_over = used is None or prediction.n_forgotten > 0
+    current = forest.fit_coordinates(slots) if starts_over else find_current(prediction, forest)
     rng = np.random.default_rng([prediction.seed, n_seen])
     some, n = np.arange(len(slots)), count_sampled(max(1, config.n_columns))
     if len(slots) > n:
@@ -325,7 +331,10 @@ def search_settings(prediction: RidgePrediction, forest: OnlineForest) -> Steps[
         kind = "minmax" if current.uses_ranks else "quantile"
         other = forest.fit_coordinates(forest.rows.held_slots(), kind).like(current)
     groups = forest.trees.groups
-    n_since, rounds = n_seen - prediction.changed, ROUNDS_IN_STREAM if prediction.in_order else ROUNDS
+    n_since, rounds = (
+        n_seen - prediction.changed,
+        ROUNDS if starts_over or not prediction.in_order else ROUNDS_IN_STREAM,
+    )
     if half_life is None and prediction.is_alarmed:
         # The features that mattered before may hide what matters now: no replay could tell, and all weights are learned again.
         current, rounds = current.weigh(config.first_weights), ROUNDS
@@ -345,7 +354,7 @@ def search_settings(prediction: RidgePrediction, forest: OnlineForest) -> Steps[
         sample.w = w = w * find_recency(times[-1] - times[-len(w) :], half_life)
     sample.held_out = HeldOut(np.arange(len(w)), y, w, n_classes=n_classes, latest=prediction.in_order, rng=rng)
     n_rounds = rounds if config.learns_weights else 0
-    ratio = None if used is None or not 0 < used.unit < np.inf else used.bandwidth / used.unit
+    ratio = None if used is None or starts_over or not 0 < used.unit < np.inf else used.bandwidth / used.unit
     families = [FAMILIES[name] for name in AUTO_CUTS] if config.cuts == "auto" else []
     best, outcome, error_before = yield from _try_coordinates(first, other, families, ratio, n_rounds)
     settings = best.choose()
@@ -371,8 +380,8 @@ def _try_coordinates(
     families: list[int],
     ratio: float | None,
     n_rounds: int,
-) -> Steps[tuple[_Trial, str, float]]:
-    """Return the best trial, what became of the feature weights, and the error before.
+) -> Steps[tuple[_Trial, _Trial, str, float]]:
+    """Return the best trial, the one that feature weights were first learned by, what became of these, and the error before.
 
     Parameters
     ----------
@@ -436,19 +445,17 @@ def count_sampled(n_columns: int) -> int:
 
 
 def find_current(prediction: RidgePrediction, forest: OnlineForest) -> Coordinates:
-    """Return the coordinates in use if they still fit the rows stored, else such as do; at first those of the configuration."""
+    """Return the coordinates in use if they still fit the rows stored, else such as do; at first those of the configuration.
+
+    After forgetting, they must fit exactly.
+    """
     used, slots = forest.trees.coordinates, forest.rows.held_slots()
     if prediction.settings is None:
         fitting = forest.fit_coordinates(slots)
-        return used if used.is_equal(fitting) else fitting
-    fitting = forest.fit_coordinates(slots, used.kind).like(used)
-    return used if used.is_close(fitting) else fitting
-
-
-def find_median_root_time(trees: TreeEnsemble) -> float:
-    """Return the median over trees of the time of the first cut; infinite if a tree has none."""
-    times = trees.find_root_times()
-    return float(np.median(times)) if np.isfinite(times).all() else np.inf
+    else:
+        fitting = forest.fit_coordinates(slots, used.kind).like(used)
+    fits = used.is_close if prediction.solved.n_seen else used.is_equal
+    return used if fits(fitting) else fitting
 
 
 def count_effective(weights: np.ndarray, groups: np.ndarray | None) -> float:

@@ -91,6 +91,16 @@ def find_stds(matrix: KernelMatrix, residuals: np.ndarray, w: np.ndarray, ridge:
     return np.sqrt(np.maximum(mean + some.multiply(duals), MIN_VARIANCE * mean)) * scale
 
 
+def find_overall_std(residuals: np.ndarray, gaps: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """Return the root mean square of out-of-sample residuals, or of centred labels if none is known; NaN without weights."""
+    known = np.isfinite(residuals).all(axis=1) & (w > 0)
+    if not known.any():
+        residuals, known = gaps, w > 0
+    if not known.any():
+        return np.full(gaps.shape[1], np.nan)
+    return np.sqrt(np.average(residuals[known] ** 2, axis=0, weights=w[known]))
+
+
 def standardise(residuals: np.ndarray, stds: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return residuals over their standard deviations, where both are known, and weights."""
     known = np.isfinite(residuals) & np.isfinite(stds) & (stds > 0) & (w > 0)
