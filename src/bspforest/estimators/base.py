@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 # Attributes of a fitted estimator, which `fit` makes anew.
 FITTED = (
-    *("_forest", "_encoder", "_lock", "_checked", "_fit_parameters"),
+    *("_forest", "_encoder", "_lock", "_checked", "_fit_parameters", "_judged", "_advised"),
     *("classes_", "n_features_in_", "feature_names_in_"),
 )
 
@@ -171,6 +171,7 @@ class BSPForest(EncodesTables):
         self._set_verbosity()
         self._set_threads()
         forest.learn(X, y, w, self._make_progress(len(X)), keys=encoded, in_order=in_order)
+        self._advise()
         return self
 
     def _make_forest(self, config: ForestConfig, seed: np.ndarray) -> OnlineForest:
@@ -207,6 +208,7 @@ class BSPForest(EncodesTables):
             finally:
                 if self._forest.n_seen > n_seen:
                     self._encoder = encoder
+        self._advise()
         return self
 
     def _read(self, read: Callable[[], T]) -> T:
@@ -247,22 +249,22 @@ class BSPForest(EncodesTables):
         shows, and their part in the means that gaps are filled by. (What remains is that other rows of rare categories share the feature
         "(other)".)
 
-        Parameters
-        ----------
         With ridge predictions, trees and duals are found again before the next answer, with the settings in use: feature weights,
         scaling, bandwidth, ridge, half-life. Settings were chosen with the rows, too. They are chosen again from the rows left, in slices
         with rows learned later; or before the next answer, once more than a tenth of the rows are forgotten. Until then,
         ``revisions_[-1].n_forgotten`` is above 0.
 
+        Parameters
+        ----------
         ids : int, array-like of int or of bool
             Rows counted in order of arrival, from 0; or a mask of the rows held, oldest first, as in `held_rows`.
         keys : str, int or array-like of them
             Instead of ``ids``: all rows that were learned with one of these keys.
-
-        Returns
         strict : bool, default=False
             Choose the settings again now, so that nothing depends on the rows when this returns: it takes as long as `fit`. With ``ids=[]``
             for rows that were forgotten before.
+
+        Returns
         -------
         self
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from .._validation import FOREST_CONSTRAINTS
+from ..forest.advice import TuningWarning, find_advice
 from ..forest.config import ForestConfig, make_scaling, make_weights
 from ..forest.conversion import convert_forest, share_weights
 from ..forest.feature_weights import find_importances
 from ..forest.forest import OnlineForest
 from ..tables.encoder import TableEncoder
 from ..tables.reading import Table
+from ..tables.suspects import find_level
 from .inputs import begin_encoding, get_names, read_input
 
 
@@ -39,6 +42,21 @@ class HoldsEncodedRows:
 
     # How columns with missing values and categories become features; None for numbers only.
     _encoder: TableEncoder | None = None
+
+    # The latest revision that was looked at for advice, and whether any was given.
+    _judged: Any = None
+    _advised = False
+
+    def _advise(self) -> None:
+        """Issue a `TuningWarning`, once, if the forest has decided something that the user should know."""
+        revisions = self._forest.prediction.revisions
+        if self._advised or not revisions or revisions[-1] is self._judged:
+            return
+        self._judged = revisions[-1]
+        advice = find_advice(revisions[-1])
+        if advice is not None:
+            self._advised = True
+            warnings.warn(f"{type(self).__name__}: {advice}", TuningWarning, stacklevel=find_level())
 
     def _make_config_for(self, encoder: TableEncoder, n_classes: int, n_outputs: int) -> ForestConfig:
         """Return what a forest is made with whose rows come from an encoder."""

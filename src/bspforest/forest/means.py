@@ -55,6 +55,7 @@ class MeanPrediction:
     half_life = np.inf
     settings = None
     n_forgotten = 0
+    revisions: tuple[()] = ()
 
     def __init__(self, operations: TreeOperations = LOCAL_OPERATIONS, centre: float = 0.0) -> None:
         self.operations = operations

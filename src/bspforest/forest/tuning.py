@@ -17,7 +17,7 @@ from . import solver
 from .bandwidth import find_median_root_time
 from .columns import find_columns, find_recency, find_unit
 from .config import AUTO_CUTS, FAMILIES
-from .feature_weights import can_learn, find_slopes, find_weights
+from .feature_weights import can_learn, find_shares, find_slopes, find_weights
 from .held_out import HeldOut, pick_ridge
 from .recency import MIN_HALF_LIFE, choose_half_life
 from .solver import KernelMatrix
@@ -83,6 +83,10 @@ class Revision(NamedTuple):
         Rows weigh half as much for each so many rows that they are older; infinite if all count alike.
     cuts : {"pairs", "axes", "isotropic"}
         The family of cuts.
+    error_of_mean : float
+        The held-out error of predicting the mean label, or of classes their frequencies.
+    n_important_features : float
+        1 over the sum of squared importances, before any weights were learned; NaN if none were tried.
     n_forgotten : int
         Rows forgotten since, on which this may still depend. If there are any, a search among the rows left is due, or going on.
 
@@ -105,6 +109,8 @@ class Revision(NamedTuple):
     ridge: float
     half_life: float = np.inf
     cuts: str = AUTO_CUTS[0]
+    error_of_mean: float = np.nan
+    n_important_features: float = np.nan
     n_forgotten: int = 0
 
     def describe(self) -> str:
@@ -233,6 +239,7 @@ class _Trial:
         self._bandwidths = BANDWIDTHS * self._scale if sample.bandwidth is None else np.array([sample.bandwidth])
         self._errors: dict[int, np.ndarray] = {}
         self._at = 0
+        self.n_important = np.nan
 
     @property
     def ratio(self) -> float:
@@ -295,7 +302,13 @@ class _Trial:
 
     def learn_weights(self) -> np.ndarray | None:
         """Return the feature weights that slopes suggest."""
-        return find_weights(find_slopes(self.matrix, self.sample.y, self.sample.w), self.coordinates.weights)
+        slopes = find_slopes(self.matrix, self.sample.y, self.sample.w)
+        trees = self.matrix.ensemble
+        shares = find_shares(trees, np.arange(len(self.sample.X)), slopes)
+        shares = shares if trees.groups is None else np.bincount(trees.groups, shares)
+        if shares.any():
+            self.n_important = 1.0 / float(np.sum(shares**2))
+        return find_weights(slopes, self.coordinates.weights)
 
 
 def search_settings(prediction: RidgePrediction, forest: OnlineForest) -> Steps[Settings]:
@@ -356,7 +369,7 @@ def search_settings(prediction: RidgePrediction, forest: OnlineForest) -> Steps[
     n_rounds = rounds if config.learns_weights else 0
     ratio = None if used is None or starts_over or not 0 < used.unit < np.inf else used.bandwidth / used.unit
     families = [FAMILIES[name] for name in AUTO_CUTS] if config.cuts == "auto" else []
-    best, outcome, error_before = yield from _try_coordinates(first, other, families, ratio, n_rounds)
+    best, plain, outcome, error_before = yield from _try_coordinates(first, other, families, ratio, n_rounds)
     settings = best.choose()
     step = yield from choose_step(best.matrix, y, w, settings.bandwidth, settings.ridge)
     revision = Revision(
@@ -370,6 +383,8 @@ def search_settings(prediction: RidgePrediction, forest: OnlineForest) -> Steps[
         ridge=settings.ridge,
         half_life=float(half_life),
         cuts=next(name for name, family in FAMILIES.items() if family == best.coordinates.family),
+        n_important_features=plain.n_important,
+        error_of_mean=sample.held_out.find_error_of_mean(),
     )
     return replace(settings, step=step, half_life=float(half_life), revision=revision)
 
@@ -427,7 +442,7 @@ def _try_coordinates(
             best = trial if trial.beats(best) else best
     if best is not first:
         yield from best.climb()
-    return best, outcome, error_before
+    return best, plain, outcome, error_before
 
 
 def _get_error(trial: _Trial) -> float:

@@ -276,6 +276,7 @@ class RiverForest(HoldsEncodedRows, base.Estimator):
                     forest.learn(row, np.array([code]), np.array([weight]), keys=keys)
             else:
                 self._learn(columns, row, np.array([code]), np.array([weight]), known, keys)
+            self._advise()
 
     def forget_one(self, key: Any, strict: bool = False) -> None:
         """Forget all rows that were learned with a key, exactly: what is left is distributed as if they had never been seen.
@@ -287,9 +288,9 @@ class RiverForest(HoldsEncodedRows, base.Estimator):
         ----------
         key
             What the rows were called when they were learned.
-
         strict
             Choose the settings again now, so that nothing depends on the rows when this returns.
+
         """
         with lock_of(self).changing:
             forest = self._forest
@@ -341,6 +342,7 @@ class RiverForest(HoldsEncodedRows, base.Estimator):
                 self._learn_table(columns, table, codes, weight, known, encoded)
             else:
                 self._learn(columns, rows, codes, weight, known, encoded)
+            self._advise()
 
     # ------------------------------------------------------------------------------------------------------------------
     # Predicting
