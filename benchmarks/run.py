@@ -219,6 +219,54 @@ def bench_threads() -> Iterator[Row]:
     yield f"fit with n_jobs=2, speed relative to n_jobs=1 ({os.cpu_count()} cores)", f"{t['1'] / t['2']:.2f}", "1.7"
 
 
+def draw_smooth(n: int, d: int = 8, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Draw uniform rows with labels that depend on four features, and noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, d))
+    return X, np.sin(5 * X[:, 0]) + 4 * X[:, 1] * X[:, 2] + X[:, 3] + 0.3 * rng.normal(size=n)
+
+
+def bench_ridge() -> Iterator[Row]:
+    """Time ridge prediction with default parameters, two threads, 100,000 rows, and measure the memory of its trees."""
+    X, y = draw_smooth(100_000)
+    new, _ = draw_smooth(100_000, seed=1)
+    forest, peer = (
+        BSPForestRegressor(n_jobs=2, random_state=0),
+        RandomForestRegressor(100, max_features=1 / 3, n_jobs=2),
+    )
+    t = find_best_times({"forest": lambda: forest.fit(X, y), "peer": lambda: peer.fit(X, y)}, rounds=1)
+    yield (
+        f"ridge: fit of 100,000 x 8, two threads ({t['forest']:.1f} s), speed relative to RandomForest.fit",
+        f"{t['peer'] / t['forest']:.2f}",
+        "at least 1.5",
+    )
+    extra = ExtraTreesRegressor(100, n_jobs=2).fit(X, y)
+    t = find_best_times({"forest": lambda: forest.predict(new), "peer": lambda: extra.predict(new)})
+    yield (
+        "ridge: predict of 100,000 rows, speed relative to ExtraTrees.predict",
+        f"{t['peer'] / t['forest']:.2f}",
+        "at least 1",
+    )
+    yield "ridge: memory at 8 features, bytes per row", f"{forest.nbytes_ / len(X):.0f}", "at most 6,000"
+    X, y = draw_smooth(12_000)
+    seconds = {}
+    for prediction in ("mean", "ridge"):
+        one = BSPForestRegressor(100, prediction=prediction, random_state=0).fit(X[:10_000], y[:10_000])
+        started = time.process_time()
+        for k in range(10_000, 12_000):
+            one.predict(X[k : k + 1])
+            one.partial_fit(X[k : k + 1], y[k : k + 1])
+        seconds[prediction] = (time.process_time() - started) / 2000
+    yield (
+        f"ridge: one row predicted and learned, 10,000 stored, 100 trees ({seconds['ridge'] * 1e6:.0f} µs), cost relative to "
+        "prediction='mean'",
+        f"{seconds['ridge'] / seconds['mean']:.2f}",
+        "at most 2",
+    )
+    X, y = draw_smooth(500, 10)
+    yield "ridge: fit of 500 x 10, seconds", f"{measure_seconds(lambda: forest.fit(X, y)):.2f}", "below 1"
+
+
 def bench_start() -> Iterator[Row]:
     """Time the import with a warm cache, and compilation with a cold one."""
     with tempfile.TemporaryDirectory() as cache:

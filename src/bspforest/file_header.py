@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 
+from .forest.held_out import Order
 from .forest.ridge import MAX_REVISIONS
 from .forest.tuning import Revision
 
@@ -118,7 +119,7 @@ def dump_header(header: dict[str, Any]) -> bytes:
 
 
 def fits(value: Any, kind: Any) -> bool:
-    """Return whether a value is of a kind: a type, a range of integers, floats that satisfy a function, a list of kinds, or
+    """Return whether a value is of a kind: a type, a text, a range of integers, floats that satisfy a function, a list of kinds, or
     one of several kinds."""
     if isinstance(kind, tuple):
         return any(fits(value, each) for each in kind)
@@ -126,6 +127,8 @@ def fits(value: Any, kind: Any) -> bool:
         return type(value) is list and len(value) == len(kind) and all(map(fits, value, kind))
     if isinstance(kind, range):
         return type(value) is int and value in kind
+    if isinstance(kind, str):
+        return type(value) is str and value == kind
     if kind is None or isinstance(kind, type):
         return value is kind or type(value) is kind
     return type(value) is float and kind(value)
@@ -163,7 +166,7 @@ def check_ridge(state: dict[str, Any], n_seen: int, n_held: int, n_columns: int)
         "given_ridge": (None, is_positive),
         "given_half_life": (None, is_half_life),
         "seed": range(2**32),
-        "in_order": bool,
+        "order": get_args(Order),
         "unit": is_positive,
         "scale": is_positive,
         "changed": count,

@@ -21,7 +21,7 @@ import filelock
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .file_content import FORMAT, describe, explain, restore
+from .file_content import AT_ONCE, FORMAT, describe, explain, restore
 from .file_header import MAX_HEADER, ModelFileError, dump_header, expect
 from .replacing import ModelLockedError, check_replaceable, identify, lock_model, remove_leftovers, replacing
 
@@ -126,7 +126,10 @@ def write_members(file: IO[bytes], header: bytes, arrays: dict[str, np.ndarray],
         archive.writestr("header.json", header)
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=array.nbytes > 2**30) as member:
-                np.lib.format.write_array(member, array, allow_pickle=False)  # type: ignore[arg-type]
+                np.lib.format.write_array_header_1_0(member, np.lib.format.header_data_from_array_1_0(array))
+                data = memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+                for start in range(0, len(data), AT_ONCE):
+                    member.write(data[start : start + AT_ONCE])
 
 
 class Saver:

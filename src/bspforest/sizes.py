@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+import re
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
 
-from .forest.config import AUTO_CUTS, FAMILIES, choose_min_split, count_columns
+from .forest.config import AUTO_CUTS, FAMILIES, MAX_ROWS, ForestConfig, choose_min_split, count_columns
 from .forest.leaf_means import count_terms
 from .trees.coordinates import MAX_KNOTS
 from .trees.layout import CUT, DUE, ISOTROPIC, LEAF, STATE
 from .trees.trees import MORE_NODES, SPARE_NODES, count_nodes
+
+# Units of a window that is given as a size.
+UNITS = {"kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
+# A stream takes up to so much more memory than a forest after `fit`: there is room for rows to come.
+ROOM = 1.5
+
+# A window that is given as a size holds at least so many rows.
+MIN_WINDOW = 10
 
 # The header of a file, without names of features and classes.
 HEADER = 4000
@@ -68,7 +79,7 @@ def estimate_size(
     >>> forest = bspforest.BSPForestRegressor(20, scaling="minmax", random_state=0).fit(X, X[:, 0])
     >>> expected = bspforest.estimate_size(2000, 5, 20)
     >>> f"{expected.memory / 1e6:.1f} MB"
-    '1.4 MB'
+    '4.8 MB'
     >>> bool(abs(expected.memory / forest.nbytes_ - 1) < 0.1)
     True
     """
@@ -101,3 +112,49 @@ def estimate_size(
     header = 24 * n_features + HEADER + knots
     file = (8 * by_slot + 4) * n_samples + n_estimators * (add_up(nodes) + STATE.itemsize + 8) + header
     return Size(round(memory), round(file))
+
+
+def make_config(n_features: int, n_classes: int, parameters: dict[str, Any], n_outputs: int = 1) -> ForestConfig:
+    """Return the configuration for the parameters of an interface; a window that is given as a size holds as many rows as fit."""
+    window = parameters["window"]
+    if not isinstance(window, str):
+        return ForestConfig.from_parameters(n_features, n_classes, n_outputs=n_outputs, **parameters)
+    config = ForestConfig.from_parameters(n_features, n_classes, n_outputs=n_outputs, **{**parameters, "window": None})
+    return replace(config, window=_count_rows(window, config))
+
+
+def _count_rows(window: str, config: ForestConfig) -> int:
+    """Return how many rows a stream can hold in the memory that ``window`` names."""
+    found = re.fullmatch(rf"\s*(\d+(?:\.\d*)?)\s*({'|'.join(UNITS)})\s*", window)
+    if not found or float(found[1]) == 0:
+        raise ValueError(
+            f"window must be a number of rows, or a size such as '2 GB' ({', '.join(UNITS)}), got {window!r}"
+        )
+    size = float(found[1]) * UNITS[found[2]]
+    low, high = 0, MAX_ROWS
+    while low < high:
+        n = (low + high + 1) // 2
+        if ROOM * _estimate(n, config) <= size:
+            low = n
+        else:
+            high = n - 1
+    if low < MIN_WINDOW:
+        raise ValueError(
+            f"window={window!r} holds only {low} rows of {config.n_features} features with {config.n_trees} trees; "
+            f"{MIN_WINDOW} rows take {ROOM * _estimate(MIN_WINDOW, config) / 1000:,.0f} kB"
+        )
+    return low
+
+
+def _estimate(n: int, config: ForestConfig) -> int:
+    return estimate_size(
+        n,
+        config.n_features,
+        config.n_trees,
+        prediction="ridge" if config.n_columns else "mean",
+        n_classes=config.n_classes,
+        n_outputs=config.n_outputs,
+        cuts=config.cuts,  # type: ignore[arg-type]
+        min_samples_split=config.min_samples_split,
+        scaling="quantile" if isinstance(config.scaling, str) and config.scaling != "minmax" else None,
+    ).memory

@@ -298,7 +298,7 @@ def test_numpys_whole_numbers(kind):
         .partial_fit(X[:7], y[:7])
         for numbers in (given, {name: kind(value) for name, value in given.items()})
     )
-    assert (other.n_samples_, other.n_samples_seen_) == (50, 67)
+    assert (other.n_samples_, other.n_samples_seen_) == (49, 67)  # rows leave in blocks
     np.testing.assert_array_equal(one.apply(X), other.apply(X))
 
 

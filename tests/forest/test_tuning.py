@@ -29,7 +29,7 @@ def find_errors(
     inner = forest._forest
     slots = inner.rows.held_slots()
     rng = np.random.default_rng(0)
-    held_out = held_out_rows.HeldOut(slots, labels, w, n_classes=n_classes, latest=True, rng=rng)
+    held_out = held_out_rows.HeldOut(slots, labels, w, n_classes=n_classes, order="stream", rng=rng)
     matrix = KernelMatrix(inner.trees, len(slots), bandwidth)
     found = finish(held_out.errors(matrix, np.array([ridge]), 1.0))
     oracle = dense.DenseForest(forest)

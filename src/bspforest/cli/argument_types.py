@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 MOST = 10**18  # fits int64, like all counts in a model file
 
@@ -26,6 +27,21 @@ def positive(text: str) -> float:
 def automatic(text: str) -> float | str:
     """Parse a number above 0, or "auto"."""
     return text if text == "auto" else positive(text)
+
+
+def automatic_count(text: str) -> int | str:
+    """Parse a whole number of at least 1, or "auto"."""
+    return text if text == "auto" else count(text)
+
+
+def half_life(text: str) -> float | str:
+    """Parse a number above 0, "auto" or "none"."""
+    return text if text == "none" else automatic(text)
+
+
+def rows_or_size(text: str) -> int | str:
+    """Parse a number of rows, or a size with its unit."""
+    return text if re.fullmatch(r"[0-9.]+ ?[kMG]i?B", text) else count(text)
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -62,3 +78,6 @@ positive.__name__ = "number above 0"
 automatic.__name__ = 'number above 0, or "auto"'
 fractions.__name__ = "list of numbers from 0 to 1"
 port.__name__ = "port from 0 to 65535"
+automatic_count.__name__ = "whole number of at least 1, or auto"
+half_life.__name__ = "number above 0, auto or none"
+rows_or_size.__name__ = "number of rows, or size such as 2GB"

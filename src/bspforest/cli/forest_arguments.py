@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from .argument_types import automatic, count, positive
+from .argument_types import automatic, automatic_count, count, half_life, positive, rows_or_size
 from .errors import UsageError
 
 MAX_JOBS = 8192  # as in a model file
@@ -57,9 +57,20 @@ FOREST_ARGUMENTS = {
     "ridge": ForestArgument("ridge", "auto", "ridge: penalty of ridge regression; auto: by held-out error", automatic),
     "budget_scale": ForestArgument("budget_scale", 1.0, "means: how far trees grow; tune it first", positive),
     "min_samples_split": ForestArgument(
-        "min_samples_split", "auto", "nodes with fewer rows are not cut; auto: 2 for ridge, 4 for means", count
+        "min_samples_split",
+        "auto",
+        "nodes with fewer rows are not cut; auto: 32 with the default number of trees, 4 for means",
+        automatic_count,
     ),
-    "window": ForestArgument("window", None, "remember the latest N rows only, and forget older ones", count),
+    "half_life": ForestArgument(
+        "half_life",
+        "auto",
+        "ridge: rows weigh half as much for each N rows that they are older; auto: by replaying the latest rows; none: all alike",
+        half_life,
+    ),
+    "window": ForestArgument(
+        "window", None, "hold only the latest N rows, or as many as fit into a size such as 2GB", rows_or_size
+    ),
     "seed": ForestArgument("random_state", 0, "seed of the random numbers", int),
     "jobs": ForestArgument("n_jobs", None, "threads, without effect on the result (default: 1)", int),
 }
@@ -99,7 +110,7 @@ def get_arguments(parameters: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments that stand for the parameters of a forest."""
     arguments = {name: parameters[argument.parameter] for name, argument in FOREST_ARGUMENTS.items()}
     return {
-        name: NONE if value is None and NONE in (FOREST_ARGUMENTS[name].choices or ()) else value
+        name: NONE if value is None and FOREST_ARGUMENTS[name].default is not None else value
         for name, value in arguments.items()
     }
 
@@ -107,7 +118,7 @@ def get_arguments(parameters: dict[str, Any]) -> dict[str, Any]:
 def _check_values(given: dict[str, Any]) -> None:
     """Refuse arguments that need other values than those chosen: they would have no effect."""
     if given["prediction"] == "mean":
-        for name in ("feature_weights", "bandwidth", "ridge"):
+        for name in ("feature_weights", "bandwidth", "ridge", "half_life"):
             if given[name] is not None:
                 raise UsageError(f"--{name.replace('_', '-')} has no effect with --prediction mean")
     elif given["budget_scale"] is not None:

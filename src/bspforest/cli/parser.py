@@ -119,9 +119,10 @@ def _add_demo(commands) -> argparse.ArgumentParser:
         commands,
         "demo",
         "[--rows N] [--trees N] [-o FILE] [options]",
-        "learn a simulated stream, and show a table and a picture",
-        "Each row is predicted and then learned. A Mondrian forest and a batch forest run beside it. On the way,\n"
-        "the forest learns a few rows with wrong labels, and forgets them.",
+        "learn a simulated stream that changes, and show a table and a picture",
+        "Each row is predicted and then learned. A Mondrian forest and a batch forest run beside it. Halfway, other\n"
+        "features begin to decide: the forest notices by itself. On the way, it learns a few rows with wrong labels,\n"
+        "and forgets them.",
         "  bspforest demo\n  bspforest demo --rows 5000 --trees 20\n  bspforest demo --prediction mean",
     )
     parser.add_argument(

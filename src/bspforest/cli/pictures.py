@@ -1,9 +1,9 @@
-"""Picture files: check their names, import matplotlib, and draw scores along a stream and importances."""
+"""Picture files: check their names, import matplotlib, and draw scores along a stream, and how a forest recovered from a change."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .errors import CommandError, NoMatplotlibError, UsageError
 from .formatting import format_count
@@ -28,17 +28,8 @@ def use_matplotlib() -> None:
     matplotlib.use("Agg")
 
 
-def draw_curves(
-    curves: dict[str, list[tuple[int, float]]],
-    score: str,
-    window: int,
-    title: str,
-    path: Path,
-    floor: tuple[float, str] | None = None,
-    span: tuple[int, int, str] | None = None,
-    shares: dict[str, float] | None = None,
-) -> None:
-    """Draw the score of each model along the stream, and importances of features beside it.
+def draw_curves(curves: dict[str, list[tuple[int, float]]], score: str, window: int, title: str, path: Path) -> None:
+    """Draw the score of each model along the stream.
 
     Parameters
     ----------
@@ -51,24 +42,89 @@ def draw_curves(
     title : str
     path : Path
         Picture to write; its folder is created if needed.
-    floor : (float, str) or None
-        Best possible score and its label, drawn as a horizontal line.
-    span : (int, int, str) or None
-        Rows of the stream to be shaded, first and last, and their label.
-    shares : dict or None
-        Importances by the name of the feature, drawn as bars in a second panel.
     """
     use_matplotlib()
     import matplotlib.pyplot as plt
 
-    if shares is None:
-        figure, ax = plt.subplots(figsize=(8, 4.5), layout="constrained")
-    else:
-        layout: dict[str, Any] = {"figsize": (11, 4.5), "width_ratios": (8, 3), "layout": "constrained"}
-        figure, (ax, beside) = plt.subplots(1, 2, **layout)
-        _draw_shares(beside, shares)
-    _draw_scores(ax, curves, floor, span)
+    figure, ax = plt.subplots(figsize=(8, 4.5), layout="constrained")
+    _draw_scores(ax, curves)
     ax.set(xlabel="rows predicted", ylabel=f"{score} over the last {format_count(window, 'row')}", title=title)
+    save_picture(figure, path)
+
+
+class Recovery(NamedTuple):
+    """How a forest went through a change of its stream.
+
+    Parameters
+    ----------
+    changed, noticed : int or None
+        The rows of the change, and by which the forest had noticed it, if it did.
+    counted : list of (int, float)
+        Rows learned, and how many of them count: the sum of their weights.
+    shares : dict
+        Importances by the name of the feature, just before the change and at the end.
+    """
+
+    changed: int
+    noticed: int | None
+    counted: list[tuple[int, float]]
+    shares: dict[str, tuple[float, float]]
+
+
+def draw_recovery(
+    curves: dict[str, list[tuple[int, float]]],
+    window: int,
+    floor: tuple[float, str],
+    span: tuple[int, int, str],
+    recovery: Recovery,
+    path: Path,
+) -> None:
+    """Draw the errors of models along a stream that changes, how many rows count in the first one, and its importances.
+
+    Parameters
+    ----------
+    curves : dict
+        Points (rows, RMSE) by the name of the model.
+    window : int
+        Number of rows over which each point is taken.
+    floor : (float, str)
+        The smallest possible error and its label, drawn as a horizontal line.
+    span : (int, int, str)
+        Rows of the stream to be shaded, first and last, and their label.
+    recovery : Recovery
+        Of the first model.
+    path : Path
+        Picture to write; its folder is created if needed.
+    """
+    use_matplotlib()
+    import matplotlib.pyplot as plt
+
+    panels: list[Any] = [["scores", "shares"], ["counted", "shares"]]
+    figure, axes = plt.subplot_mosaic(
+        panels, figsize=(11, 6), width_ratios=(8, 3), height_ratios=(3, 1.3), layout="constrained"
+    )
+    ax, below = axes["scores"], axes["counted"]
+    _draw_scores(ax, curves)
+    ax.axhline(floor[0], color="#999999", linewidth=0.8)
+    ax.set_ylim(bottom=0)  # leaves room below the line, where no curve is
+    place = (0.995, 0.97 * floor[0])
+    ax.annotate(floor[1], place, xycoords=("axes fraction", "data"), va="top", ha="right", color="#777777")
+    ax.axvspan(*span[:2], color="#f0e0d0", linewidth=0)
+    _write_at(ax, span[1], 0.1, span[2])
+    ax.set(ylabel=f"RMSE over the last {format_count(window, 'row')}", title="Predict, then learn")
+    if recovery.counted:
+        below.plot(*zip(*recovery.counted, strict=True), color=COLOURS[0], linewidth=1.5)
+        below.set_ylim(bottom=0)
+    below.set(xlabel="rows learned", ylabel="rows that count")
+    below.sharex(ax)
+    _clean(below)
+    for panel in (ax, below):
+        panel.axvline(recovery.changed, color="#555555", linewidth=0.9, linestyle=":")
+    _write_at(ax, recovery.changed, 0.985, "the stream changes")
+    if recovery.noticed is not None:
+        told = f"noticed {format_count(recovery.noticed - recovery.changed, 'row')} later:\nolder rows hardly count any more"
+        _write_at(below, recovery.noticed, 0.95, told)
+    _draw_shares(axes["shares"], recovery.shares)
     save_picture(figure, path)
 
 
@@ -85,12 +141,7 @@ def save_picture(figure: Any, path: Path) -> None:
         plt.close(figure)
 
 
-def _draw_scores(
-    ax: Any,
-    curves: dict[str, list[tuple[int, float]]],
-    floor: tuple[float, str] | None,
-    span: tuple[int, int, str] | None,
-) -> None:
+def _draw_scores(ax: Any, curves: dict[str, list[tuple[int, float]]]) -> None:
     for k, (name, curve) in enumerate(curves.items()):
         rows, values = zip(*curve, strict=True) if curve else ((), ())
         style: dict[str, Any] = {
@@ -99,29 +150,39 @@ def _draw_scores(
             "zorder": 3 - 0.1 * k,
         }
         ax.plot(rows, values, label=name, **style)
-    if floor is not None:
-        ax.axhline(floor[0], color="#999999", linewidth=0.8)
-        ax.set_ylim(bottom=0)  # leaves room below the line, where no curve is
-        place = (0.995, 0.97 * floor[0])
-        ax.annotate(floor[1], place, xycoords=("axes fraction", "data"), va="top", ha="right", color="#777777")
-    if span is not None:
-        first, last, label = span
-        ax.axvspan(first, last, color="#f0e0d0", linewidth=0)
-        place = (last, 0.985)
-        ax.annotate(f" {label}", place, xycoords=("data", "axes fraction"), va="top", color="#777777", fontsize="small")
-    ax.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(axis="y", color="#dddddd", linewidth=0.6)
+    _clean(ax)
     if len(curves) > 1:
         ax.legend(frameon=False, fontsize="small")
 
 
-def _draw_shares(ax: Any, shares: dict[str, float]) -> None:
-    percents = [100 * share for share in shares.values()]
-    bars = ax.barh(list(shares), percents, color=COLOURS[0], height=0.7)
-    ax.bar_label(bars, [f"{percent:.1f}" for percent in percents], padding=3, color="#777777", fontsize="small")
+def _clean(ax: Any) -> None:
+    """Draw no more around the curves than is needed to read them."""
+    ax.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
+    ax.yaxis.set_major_formatter(lambda y, _: f"{y:,g}")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(axis="y", color="#dddddd", linewidth=0.6)
+
+
+def _write_at(ax: Any, row: int, height: float, text: str) -> None:
+    """Write right of a row, at a height that is a share of that of the panel."""
+    ax.annotate(
+        f" {text}", (row, height), xycoords=("data", "axes fraction"), va="top", color="#555555", fontsize="small"
+    )
+
+
+def _draw_shares(ax: Any, shares: dict[str, tuple[float, float]]) -> None:
+    places = range(len(shares))
+    for k, (label, colour) in enumerate((("before the change", "#BBBBBB"), ("at the end", COLOURS[0]))):
+        ax.barh(
+            [place + 0.4 * (k - 0.5) for place in places],
+            [100 * share[k] for share in shares.values()],
+            height=0.38,
+            color=colour,
+            label=label,
+        )
+    ax.set_yticks(places, list(shares))
     ax.invert_yaxis()  # the first feature on top
-    ax.set(title="Importances at the end", xlabel="percent")
-    ax.margins(x=0.15)
+    ax.set_xlabel("importance in percent")
+    ax.legend(frameon=False, fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(axis="y", length=0)

@@ -251,7 +251,7 @@ class DaskBSPForestRegressor(OnCluster, BSPForestRegressor):
         super().__init__(n_estimators, **parameters)
         self.client = client
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, keys: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, keys: Any = None, *, in_order: bool = False) -> Self:
         """Forget everything and learn these rows: in one batch, or partition by partition.
 
         Parameters
@@ -261,13 +261,15 @@ class DaskBSPForestRegressor(OnCluster, BSPForestRegressor):
         sample_weight : array-like or None
         keys : array-like or None
             What rows are called, for `forget`.
+        in_order : bool, default=False
+            The rows are in order of time. Partitions always are: they are learned as a stream.
 
         Returns
         -------
         self
         """
         if not is_dask_collection(X):
-            return super().fit(X, y, sample_weight, keys)
+            return super().fit(X, y, sample_weight, keys, in_order=in_order)
         return self._become(self._make_unfitted().partial_fit(X, y, sample_weight, keys))
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, keys: Any = None) -> Self:
@@ -346,7 +348,7 @@ class DaskBSPForestClassifier(OnCluster, BSPForestClassifier):
         super().__init__(n_estimators, **parameters)
         self.client = client
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, keys: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, keys: Any = None, *, in_order: bool = False) -> Self:
         """Forget everything and learn these rows: in one batch, or partition by partition, once all classes are known.
 
         Parameters
@@ -356,13 +358,15 @@ class DaskBSPForestClassifier(OnCluster, BSPForestClassifier):
         sample_weight : array-like or None
         keys : array-like or None
             What rows are called, for `forget`.
+        in_order : bool, default=False
+            The rows are in order of time. Partitions always are: they are learned as a stream.
 
         Returns
         -------
         self
         """
         if not is_dask_collection(X):
-            return super().fit(X, y, sample_weight, keys)
+            return super().fit(X, y, sample_weight, keys, in_order=in_order)
         client = self._get_client()
         labels = (chunk[1] for chunk in read_chunks(client, X, y)) if is_dask_collection(y) else [y]
         classes = np.unique(np.concatenate([np.unique(some) for some in labels]))

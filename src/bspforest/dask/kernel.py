@@ -111,6 +111,12 @@ def _sum_values(
         return "add_values", np.zeros((len(rows), n_columns)), lambda out: (rows, bandwidth, totals is not None, out)
 
     pieces = trees.pass_on(len(placed), call)
+    predicted = np.concatenate(pieces) if pieces else np.zeros((0, n_columns))
+    return predicted, *_sum_stds(trees, X, stds)
+
+
+def _sum_stds(trees: RemoteTrees, X: np.ndarray, stds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return sums over trees of standard deviations, and their counts: see `node_sums.sum_stds`."""
     sums, counts = np.zeros((2, len(X), stds.shape[1]))
     if stds.shape[1]:
         for slots in trees.find_newest(X).T:  # one tree after another, as in a single process
@@ -118,7 +124,7 @@ def _sum_values(
             known = np.isfinite(found)
             sums += np.where(known, found, 0.0)
             counts += known
-    return (np.concatenate(pieces) if pieces else np.zeros((0, n_columns))), sums, counts
+    return sums, counts
 
 
 def _sum_leaves(trees: RemoteTrees, X: np.ndarray, n_classes: int, *, hard: bool = False) -> np.ndarray:
@@ -167,4 +173,6 @@ def _learn_rows(
 
 
 # What predictions need of the trees of a forest, on a cluster.
-REMOTE_OPERATIONS = TreeOperations(RemoteMatrix, _empty_totals, _make_totals, _learn_rows, _sum_values, _sum_leaves)
+REMOTE_OPERATIONS = TreeOperations(
+    RemoteMatrix, _empty_totals, _make_totals, _learn_rows, _sum_values, _sum_stds, _sum_leaves
+)

@@ -18,6 +18,7 @@ from .._validation import FOREST_CONSTRAINTS, JOINT_CONSTRAINTS, check_ids, chec
 from ..files import save
 from ..forest.config import ForestConfig
 from ..forest.forest import OnlineForest
+from ..forest.held_out import Order
 from ..forest.keys import SALT_BYTES, KeyTable
 from ..forest.locking import lock_of
 from ..forest.prediction import make_prediction
@@ -87,7 +88,7 @@ class BSPForest(EncodesTables):
         budget_scale: float = 1.0,
         min_samples_split: int | str = "auto",
         scaling: Any = "auto",
-        window: int | None = None,
+        window: int | str | None = None,
         prediction: str = "ridge",
         feature_weights: Any = "learned",
         bandwidth: float | str = "auto",
@@ -157,7 +158,7 @@ class BSPForest(EncodesTables):
         return self
 
     def _fit_new(
-        self, X: np.ndarray, y: np.ndarray, w: np.ndarray, n_classes: int, keys: Any = None, *, in_order: bool
+        self, X: np.ndarray, y: np.ndarray, w: np.ndarray, n_classes: int, keys: Any = None, *, order: Order
     ) -> Self:
         """Learn in a new forest. It may be interrupted anywhere: this estimator is then discarded."""
         config = self._make_config(n_classes, y.shape[1] if y.ndim == 2 else 1)
@@ -170,7 +171,7 @@ class BSPForest(EncodesTables):
         self._keep_parameters()
         self._set_verbosity()
         self._set_threads()
-        forest.learn(X, y, w, self._make_progress(len(X)), keys=encoded, in_order=in_order)
+        forest.learn(X, y, w, self._make_progress(len(X)), keys=encoded, order=order)
         self._advise()
         return self
 

@@ -11,6 +11,7 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from .._sklearn_compat import StrOptions, fit_context
 from .._validation import check_classes, check_labels, check_weights, encode_labels
+from ..forest.held_out import Order
 from ..forest.locking import lock_of
 from .base import BSPForest
 from .encoding import Reading
@@ -47,8 +48,9 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         or by a given range; None leaves features as they are. ``"auto"`` is ``"minmax"`` unless ranks have a lower held-out error;
         with ``prediction="mean"`` it is ``"minmax"``. The scaling is revised when the number of rows learned since equals the number
         held then, if it has moved, and when `forget` removes a row that it depends on.
-    window : int or None, default=None
-        Hold only the latest ``window`` rows. Until it is revised, the range of ``scaling`` may be that of older rows.
+    window : int, str or None, default=None
+        Hold at most the latest ``window`` rows, or as many as fit into a size such as ``"2 GB"``. With ridge predictions, rows leave
+        in blocks of 3 %, just before duals are solved for. Until it is revised, the range of ``scaling`` may be that of older rows.
     prediction : {"ridge", "mean"}, default="ridge"
         The prediction rule. ``"ridge"``: all nodes around a row contribute, large and small, with weights that ridge
         regression finds for all trees together (see Notes). ``"mean"``: the class frequencies in the leaf, as in the paper. Ridge
@@ -170,7 +172,7 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         budget_scale: float = 1.0,
         min_samples_split: int | str = "auto",
         scaling: Any = "auto",
-        window: int | None = None,
+        window: int | str | None = None,
         prediction: str = "ridge",
         feature_weights: Any = "learned",
         bandwidth: float | str = "auto",
@@ -209,7 +211,7 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         self.class_weight = class_weight
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, keys: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, keys: Any = None, *, in_order: bool = False) -> Self:
         """Forget everything and learn these rows in one batch.
 
         Parameters
@@ -220,6 +222,9 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
             Weights of the labels; they do not change where cuts fall.
         keys : array-like of str or int of shape (n_samples,), or None
             What the rows are called, for `forget`: several rows may have the same key, and None is no key.
+        in_order : bool, default=False
+            The rows are in order of time, and those to predict come later. Settings and probabilities are then judged by blocks of
+            neighbouring rows that are held out, as neighbours in time are often alike.
 
         Returns
         -------
@@ -229,7 +234,8 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         X = fresh._read_first(X, min_rows=1)
         y = check_labels(type(self).__name__, X, y)
         classes, index = np.unique(y, return_inverse=True)
-        return self._become(fresh._fit_classes(X, index, sample_weight, classes, keys, in_order=False))
+        order: Order = "time" if in_order else "any"
+        return self._become(fresh._fit_classes(X, index, sample_weight, classes, keys, order=order))
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, keys: Any = None) -> Self:
         """Learn more rows.
@@ -308,13 +314,13 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         X = fresh._read_first(X, min_rows=0)
         known = check_classes(classes)
         index = encode_labels(check_labels(type(self).__name__, X, y), known)
-        return self._become(fresh._fit_classes(X, index, sample_weight, known, keys, in_order=True))
+        return self._become(fresh._fit_classes(X, index, sample_weight, known, keys, order="stream"))
 
     def _fit_classes(
-        self, X: np.ndarray, index: np.ndarray, sample_weight: Any, classes: np.ndarray, keys: Any, *, in_order: bool
+        self, X: np.ndarray, index: np.ndarray, sample_weight: Any, classes: np.ndarray, keys: Any, *, order: Order
     ) -> Self:
         w = self._check_weights(sample_weight, X, index, classes)
-        self._fit_new(X, index.astype(np.float64), w, len(classes), keys, in_order=in_order)
+        self._fit_new(X, index.astype(np.float64), w, len(classes), keys, order=order)
         self.classes_ = classes
         return self
 

@@ -14,6 +14,7 @@ from ..forest.config import ForestConfig, make_scaling, make_weights
 from ..forest.conversion import convert_forest, share_weights
 from ..forest.feature_weights import find_importances
 from ..forest.forest import OnlineForest
+from ..sizes import make_config
 from ..tables.encoder import TableEncoder
 from ..tables.reading import Table
 from ..tables.suspects import find_level
@@ -67,7 +68,7 @@ class HoldsEncodedRows:
         weights = make_weights(parameters["feature_weights"], n_columns)
         if isinstance(weights, np.ndarray):
             parameters["feature_weights"] = _spread_weights(weights, encoder)
-        return ForestConfig.from_parameters(encoder.width, n_classes, n_outputs=n_outputs, **parameters)
+        return make_config(encoder.width, n_classes, parameters, n_outputs)
 
     def _adapt_forest(self, reading: Reading) -> OnlineForest:
         """Return the forest for rows that were read: a new one if the rows held have other features now."""
@@ -144,7 +145,7 @@ class EncodesTables(HoldsEncodedRows, BaseEstimator):
         if self._encoder is not None:
             return self._make_config_for(self._encoder, n_classes, n_outputs)
         parameters = {name: getattr(self, name) for name in FOREST_CONSTRAINTS}
-        return ForestConfig.from_parameters(self.n_features_in_, n_classes, n_outputs=n_outputs, **parameters)
+        return make_config(self.n_features_in_, n_classes, parameters, n_outputs)
 
     def _read_first(self, X: Any, min_rows: int) -> np.ndarray:
         """Return the first rows as the forest will hold them, and begin to encode, if there is anything to encode."""

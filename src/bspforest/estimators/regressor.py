@@ -9,6 +9,7 @@ from sklearn.base import RegressorMixin
 
 from .._sklearn_compat import fit_context
 from .._validation import check_quantiles, check_targets, check_weights
+from ..forest.held_out import Order
 from ..forest.locking import lock_of
 from .base import BSPForest
 from .inputs import read_in_blocks
@@ -42,8 +43,9 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         or by a given range; None leaves features as they are. ``"auto"`` is ``"minmax"`` unless ranks have a lower held-out error;
         with ``prediction="mean"`` it is ``"minmax"``. The scaling is revised when the number of rows learned since equals the number
         held then, if it has moved, and when `forget` removes a row that it depends on.
-    window : int or None, default=None
-        Hold only the latest ``window`` rows. Until it is revised, the range of ``scaling`` may be that of older rows.
+    window : int, str or None, default=None
+        Hold at most the latest ``window`` rows, or as many as fit into a size such as ``"2 GB"``. With ridge predictions, rows leave
+        in blocks of 3 %, just before duals are solved for. Until it is revised, the range of ``scaling`` may be that of older rows.
     prediction : {"ridge", "mean"}, default="ridge"
         The prediction rule. ``"ridge"``: all nodes around a row contribute, large and small, with weights that ridge
         regression finds for all trees together (see Notes). ``"mean"``: the mean label in the leaf, as in the paper. Ridge
@@ -134,11 +136,11 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
     >>> X, y = make_friedman1(2000, random_state=0)
     >>> forest = BSPForestRegressor(random_state=0).fit(X[:1000], y[:1000])
     >>> round(forest.score(X[1500:], y[1500:]), 2)
-    0.98
+    0.99
     >>> forest.partial_fit(X[1000:1500], y[1000:1500]).n_samples_
     1500
     >>> round(forest.score(X[1500:], y[1500:]), 2)
-    0.98
+    0.99
     >>> mean, std = forest.predict(X[1500:], return_std=True)
     >>> two = BSPForestRegressor(random_state=0).fit(X[:1000], np.stack([y, X[:, 0]], axis=1)[:1000])
     >>> two.predict(X[1500:]).shape
@@ -146,7 +148,7 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
     """
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, keys: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, keys: Any = None, *, in_order: bool = False) -> Self:
         """Forget everything and learn these rows in one batch.
 
         Parameters
@@ -158,17 +160,21 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
             Weights of the labels; they do not change where cuts fall.
         keys : array-like of str or int of shape (n_samples,), or None
             What the rows are called, for `forget`: several rows may have the same key, and None is no key.
+        in_order : bool, default=False
+            The rows are in order of time, and those to predict come later. Settings and intervals are then judged by blocks of
+            neighbouring rows that are held out, as neighbours in time are often alike.
 
         Returns
         -------
         self
         """
-        return self._become(self._make_unfitted()._fit(X, y, sample_weight, keys))
+        order: Order = "time" if in_order else "any"
+        return self._become(self._make_unfitted()._fit(X, y, sample_weight, keys, order=order))
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, keys: Any, *, in_order: bool = False) -> Self:
-        X = self._read_first(X, min_rows=0 if in_order else 1)
+    def _fit(self, X: Any, y: Any, sample_weight: Any, keys: Any, *, order: Order) -> Self:
+        X = self._read_first(X, min_rows=0 if order == "stream" else 1)
         y = check_targets(type(self).__name__, X, y)
-        return self._fit_new(X, y, check_weights(sample_weight, X), 0, keys, in_order=in_order)
+        return self._fit_new(X, y, check_weights(sample_weight, X), 0, keys, order=order)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, keys: Any = None) -> Self:
         """Learn more rows.
@@ -191,7 +197,7 @@ class BSPForestRegressor(RegressorMixin, BSPForest):
         with lock_of(self).changing:
             if not hasattr(self, "_forest"):
                 self._validate_params()
-                return self._become(self._make_unfitted()._fit(X, y, sample_weight, keys, in_order=True))
+                return self._become(self._make_unfitted()._fit(X, y, sample_weight, keys, order="stream"))
             self._check_changed_parameters()
             reading = self._read_more(X)
             X = reading.rows

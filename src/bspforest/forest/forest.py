@@ -40,6 +40,7 @@ from ..trees.layout import allocate
 from ..trees.scaling import coincide_in_float32, reaches_ends
 from ..trees.trees import TreeEnsemble, make_streams
 from .config import FAMILIES, MAX_ROWS, ForestConfig, count_columns
+from .held_out import Order
 from .keys import KeyTable
 from .leaf_means import count_terms
 from .rows import Labels, RowTable
@@ -189,9 +190,9 @@ class OnlineForest:
         progress: Progress = SILENT,
         *,
         keys: np.ndarray | None = None,
-        in_order: bool = True,
+        order: Order = "stream",
     ) -> None:
-        """Learn rows, whose order is one of time if ``in_order``: all of them, or none if this raises before they are stored.
+        """Learn rows, which came in this ``order``: all of them, or none if this raises before they are stored.
 
         Whether they were is told by `n_seen`. Rows that do not fit the window are skipped.
         """
@@ -219,7 +220,7 @@ class OnlineForest:
         self.rows = after
         if leaving:
             self.keys.wipe(leavers)
-        self._update(gone, slots, budget, progress, in_order)
+        self._update(gone, slots, budget, progress, order)
         self.torn = False
 
     def _count_leaving(self, n: int) -> int:
@@ -260,14 +261,14 @@ class OnlineForest:
             )
         return budget
 
-    def _update(self, gone: np.ndarray, slots: np.ndarray, budget: float, progress: Progress, in_order: bool) -> None:
+    def _update(self, gone: np.ndarray, slots: np.ndarray, budget: float, progress: Progress, order: Order) -> None:
         """Bring trees and predictions up to date, once rows in ``gone`` have left and rows in ``slots`` have come."""
         stayed = self.n_held - len(slots)
         if stayed == 0:
-            self._build_all(in_order, progress)
+            self._build_all(order, progress)
             return
         if self._builds(len(slots), stayed):
-            self._build_all(in_order, SILENT)
+            self._build_all(order, SILENT)
             progress.advance(len(slots))
             return
         # Rows leave once the new ones are predicted. After forgetting, the budget stays where it was until the number of rows has caught up.
@@ -335,7 +336,7 @@ class OnlineForest:
                 self.trees.set_streams(make_streams([self.prediction.seed, self.n_seen], self.trees.n_trees))
                 must_build = True
             self.stale = False
-        self._build_all(self.prediction.in_order, SILENT, must_build=must_build)
+        self._build_all(self.prediction.order, SILENT, must_build=must_build)
         self.torn = False
 
     def _wipe_duals(self, slots: np.ndarray) -> None:
@@ -351,14 +352,14 @@ class OnlineForest:
         self.trees.wipe_rows(free)
         self.labels.wipe(free)
 
-    def _build_all(self, in_order: bool, progress: Progress, *, must_build: bool = True) -> None:
+    def _build_all(self, order: Order, progress: Progress, *, must_build: bool = True) -> None:
         """Build all trees from the rows stored, and solve for their duals; without ``must_build`` only if coordinates change."""
         slots = self.rows.held_slots()
         if not len(slots):
             self.trees.clear()
             self.trees.set_coordinates(self.config.make_coordinates())
             return
-        self._revise(*self.prediction.prepare(self, in_order=in_order), progress, must_build=must_build)
+        self._revise(*self.prediction.prepare(self, order=order), progress, must_build=must_build)
 
     def _revise(
         self,

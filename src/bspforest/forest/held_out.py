@@ -7,6 +7,8 @@ predictions at the rows held out are carried along.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from . import solver
@@ -14,6 +16,9 @@ from .calibration import COARSE, expand, find_calibration
 from .columns import average
 from .solver import MIN_DIAGONAL, KernelMatrix
 from .steps import Steps
+
+# How the rows came: in any order; in order of time, all at once; or as a stream.
+Order = Literal["any", "time", "stream"]
 
 # Five folds up to so many rows. For more, folds of a fifth, of at most so many rows: four for one label column, which are multiplied
 # together, and two for more.
@@ -47,10 +52,10 @@ class HeldOut:
         Labels and weights by slot.
     n_classes : int
         Of the label columns; 0 in regression.
-    latest : bool
-        Hold out some of the latest rows: a stream has a direction. They are drawn at random, as from the others: with the latest fifth
-        as a whole, held-out rows are further from the others than the next row of a stream will be, and too large ridges are chosen.
-        (Electricity, first 20,000: 0.912 instead of 0.899.)
+    order : {"any", "time", "stream"}
+        In order of time, blocks of neighbours are held out, the latest ones: the rows to predict later have no neighbours yet. Of a stream,
+        some of the latest rows are, drawn at random: with the latest fifth as a whole, held-out rows are further from the others than the
+        next row of a stream will be, and too large ridges are chosen. (Electricity, first 20,000: 0.912 instead of 0.899.)
     rng : numpy.random.Generator
     few_rows, n_folds, most : int or None
         Five folds up to so many rows; else so many folds of at most so many rows. None: as the constants say.
@@ -63,7 +68,7 @@ class HeldOut:
         w: np.ndarray,
         *,
         n_classes: int,
-        latest: bool,
+        order: Order,
         rng: np.random.Generator,
         few_rows: int | None = None,
         n_folds: int | None = None,
@@ -73,7 +78,7 @@ class HeldOut:
         n_columns = y.shape[1]
         few_rows = FEW_ROWS if few_rows is None else few_rows
         n_folds = MANY_FOLDS[n_columns > 1] if n_folds is None else n_folds
-        folds = make_folds(slots, latest, rng, few_rows, n_folds, MAX_FOLD if most is None else most)
+        folds = make_folds(slots, order, rng, few_rows, n_folds, MAX_FOLD if most is None else most)
         self._n_classes = n_classes
         # Classes without rows have no part in probabilities: a forest that has just met a class decides as one that knew it.
         self._has_rows = expand(y[slots], n_classes).any(axis=0)
@@ -163,16 +168,16 @@ class HeldOut:
 
 
 def make_folds(
-    slots: np.ndarray, latest: bool, rng: np.random.Generator, few_rows: int, n_folds: int, most: int
+    slots: np.ndarray, order: Order, rng: np.random.Generator, few_rows: int, n_folds: int, most: int
 ) -> list[np.ndarray]:
-    """Return rows that are held out together, drawn at random: all rows in folds, or some, of the latest ones."""
+    """Return rows that are held out together, all rows in folds, or some: drawn at random, or neighbours in time."""
     if len(slots) <= few_rows:
-        return np.array_split(rng.permutation(slots), min(FOLDS, len(slots)))
+        return np.array_split(slots if order == "time" else rng.permutation(slots), min(FOLDS, len(slots)))
     size = min(len(slots) // FOLDS, most)
-    if latest:
+    if order != "any":
         slots = slots[-FOLDS * size :]
-    order = rng.permutation(slots)
-    return [order[k * size : (k + 1) * size] for k in range(n_folds)]
+    drawn = slots[::-1] if order == "time" else rng.permutation(slots)
+    return [drawn[k * size : (k + 1) * size] for k in range(n_folds)]
 
 
 def pick_ridge(errors: np.ndarray, allowed: float = ALLOWED) -> int:

@@ -9,16 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..trees.trees import TreeEnsemble
-
-# Columns of the terms in regression.
-WEIGHT, FIRST, SECOND = range(3)
-
-# Columns of the sums over trees in regression: of means and their squares, relative to the centre, and of variances; and the trees
-# whose leaf has weight. In classification there is one column per class, and then the trees.
-SUM_MEAN, SUM_MEAN_SQUARED, SUM_VARIANCE, N_TREES = range(4)
-
-# Pairs of row and tree whose leaves are read together. (Larger blocks leave the cache.)
-PAIRS_AT_ONCE = 100_000
+from .kernels.means import FIRST, SECOND, WEIGHT, add_leaf_means
 
 
 def count_terms(n_classes: int) -> int:
@@ -54,30 +45,12 @@ def add_leaves(trees: TreeEnsemble, X: np.ndarray, n_classes: int, out: np.ndarr
 
     Trees are added one after another, so that it does not matter how they are divided among processes.
     """
-    step = max(1, PAIRS_AT_ONCE // trees.n_trees)
-    every = np.arange(trees.n_trees)[:, None]
-    for start in range(0, len(X), step):
-        rows = slice(start, start + step)
-        sums = trees.arrays.leaf_sums[every, trees.find_leaves(X[rows]).T]
-        predicted = predict_classes(sums, hard=hard) if n_classes else predict_labels(sums)
-        out[rows] = np.add.accumulate(np.concatenate([out[None, rows], predicted]), axis=0)[-1]
+    placed, how = trees.place(X), (n_classes > 0, bool(hard))
 
+    def read(a: int, b: int, *scratch: np.ndarray) -> None:
+        trees.call(add_leaf_means, trees.arrays, placed, a, b, *how, out, *scratch)
 
-def predict_classes(sums: np.ndarray, *, hard: bool) -> np.ndarray:
-    """Return what leaves with these sums, of shape (trees, rows, classes), predict, and which of them have weight."""
-    total = sums.sum(axis=2, keepdims=True)
-    votes = sums.argmax(axis=2)[:, :, None] == np.arange(sums.shape[2]) if hard else sums
-    share = np.divide(1.0, 1.0 if hard else total, out=np.zeros_like(total), where=total > 0)
-    return np.concatenate([votes * share, total > 0], axis=2)
-
-
-def predict_labels(sums: np.ndarray) -> np.ndarray:
-    """Return mean, squared mean and variance of leaves with these sums, of shape (trees, rows, 3), and which have weight."""
-    weight = sums[:, :, WEIGHT]
-    share = np.divide(1.0, weight, out=np.zeros_like(weight), where=weight > 0)
-    mean = sums[:, :, FIRST] * share
-    variance = np.maximum(sums[:, :, SECOND] * share - mean * mean, 0.0)
-    return np.stack([mean, mean * mean, variance, weight > 0], axis=2)
+    trees.read_rows(read, len(placed))
 
 
 def sum_leaves(trees: TreeEnsemble, X: np.ndarray, n_classes: int, *, hard: bool = False) -> np.ndarray:

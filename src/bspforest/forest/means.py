@@ -14,18 +14,9 @@ import numpy as np
 
 from ..trees.coordinates import Coordinates
 from .forest import OnlineForest
-from .leaf_means import (
-    FIRST,
-    N_TREES,
-    SECOND,
-    SUM_MEAN,
-    SUM_MEAN_SQUARED,
-    SUM_VARIANCE,
-    WEIGHT,
-    count_terms,
-    insert_classes,
-    shift_terms,
-)
+from .held_out import Order
+from .kernels.means import FIRST, N_TREES, SECOND, SUM_MEAN, SUM_MEAN_SQUARED, SUM_VARIANCE, WEIGHT
+from .leaf_means import count_terms, insert_classes, shift_terms
 from .leaf_quantiles import find_leaf_quantiles
 from .tree_operations import LOCAL_OPERATIONS, TreeOperations
 
@@ -49,7 +40,7 @@ class MeanPrediction:
     """
 
     is_ridge = False
-    in_order = True
+    order: Order = "stream"
     seed = 0
     verbose = False
     half_life = np.inf
@@ -77,7 +68,7 @@ class MeanPrediction:
     # ------------------------------------------------------------------------------------------------------------------
     # Terms
 
-    def prepare(self, forest: OnlineForest, *, in_order: bool) -> tuple[Coordinates, None]:
+    def prepare(self, forest: OnlineForest, *, order: Order) -> tuple[Coordinates, None]:
         """Let the stored rows carry their terms; return coordinates for trees of them."""
         slots = forest.rows.held_slots()
         self.centre = 0.0 if forest.config.n_classes else self._find_mean(forest)

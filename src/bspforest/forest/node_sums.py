@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..trees.layout import PREDICTION_WALKS
-from ..trees.trees import TreeEnsemble
+from ..trees.layout import PREDICTION_WALKS, make_read_scratch
+from ..trees.trees import READ_AT_ONCE, TreeEnsemble
 from .block_sums import count_blocks
 from .kernels.duals import change_rows, find_changes, walk_rows
 from .kernels.paths import sum_paths, sum_totals
@@ -86,6 +86,16 @@ def sum_values(
     sums, counts = np.zeros((2, len(X), stds.shape[1]))
     add_values(trees, trees.place(X), bandwidth, totals, stds, out, sums, counts)
     return out, sums, counts
+
+
+def sum_stds(trees: TreeEnsemble, X: np.ndarray, stds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sums over trees of standard deviations that `sum_values` returns, and their counts."""
+    placed, n = trees.place(X), len(X)
+    sums, counts = np.zeros((2, n, stds.shape[1]))
+    nothing = np.empty((0, 0, 0)), np.empty((n, 0))
+    scratch = make_read_scratch(min(n, READ_AT_ONCE), trees.n_features, trees.n_trees)
+    trees.call(sum_totals, trees.arrays, placed, 0, n, *nothing, stds, sums, counts, *scratch)
+    return sums, counts
 
 
 def add_values(

@@ -21,8 +21,8 @@ from ..drift import DriftDetector
 from ..trees.coordinates import Coordinates
 from .bandwidth import fit_bandwidth
 from .calibration import Calibration, calibrate, expand
-from .columns import collect_columns, find_columns, find_recency, find_unit, find_weights, insert_columns, insert_means
-from .held_out import center
+from .columns import collect_columns, find_columns, find_recency, find_unit, insert_columns, insert_means
+from .held_out import Order, center
 from .rows import Moment
 from .solver import KernelMatrix, count_work, solve_in_steps
 from .steps import Instalments, finish
@@ -40,7 +40,7 @@ from .uncertainty import (
     KNOWN_SHARE,
     MAX_CALIBRATED,
     TAILS,
-    find_overall_std,
+    average_stds,
     find_quantiles,
     find_stds,
     follow_scale,
@@ -88,7 +88,7 @@ PRODUCTS_PER_ROW = 8
 GIVEN = ("given_bandwidth", "given_ridge", "seed", "given_half_life")
 
 # What a stream changes that is a number.
-COUNTED = ("in_order", "unit", "scale", "changed", "alarm")
+COUNTED = ("order", "unit", "scale", "changed", "alarm")
 
 # Multiples of the ridge that are tried once all rows are there.
 CORRECTIONS = np.array([0.1, 1 / 3, 1.0, 3.0])
@@ -107,7 +107,8 @@ class RidgePrediction:
     operations : TreeOperations
     verbose : bool
         Print what was decided, to standard error.
-    in_order : bool
+    order : {"any", "time", "stream"}
+        How the rows came.
     settings : Settings or None
         Those in use, from the first row on.
     mean : ndarray of shape (columns,)
@@ -137,7 +138,7 @@ class RidgePrediction:
     given_half_life: float | None = np.inf
     operations: TreeOperations = LOCAL_OPERATIONS
     verbose: bool = False
-    in_order: bool = True
+    order: Order = "stream"
     settings: Settings | None = None
     mean: np.ndarray = field(default_factory=lambda: np.zeros(0))
     unit: float = 1.0
@@ -163,7 +164,7 @@ class RidgePrediction:
         They are due to be chosen again. They are dropped if ``strict``, or if they may depend on too many labels that are forgotten.
         """
         given = self.given_bandwidth, self.given_ridge, self.seed, self.given_half_life
-        fresh = RidgePrediction(*given, self.operations, self.verbose, self.in_order)
+        fresh = RidgePrediction(*given, self.operations, self.verbose, self.order)
         n += self.n_forgotten
         if not strict and self.revisions and n <= MAX_FORGOTTEN * n_left:
             fresh.settings, fresh.changed, fresh.alarm = self.settings, self.changed, self.alarm
@@ -229,9 +230,9 @@ class RidgePrediction:
     # ------------------------------------------------------------------------------------------------------------------
     # Learning
 
-    def prepare(self, forest: OnlineForest, *, in_order: bool) -> tuple[Coordinates, Settings | None]:
-        """Return coordinates for trees of the rows stored, and new settings, if it was time to choose. The rows came ``in_order``."""
-        self.in_order = in_order
+    def prepare(self, forest: OnlineForest, *, order: Order) -> tuple[Coordinates, Settings | None]:
+        """Return coordinates for trees of the rows stored, and new settings, if it was time to choose. This is how the rows came."""
+        self.order = order
         # Right after forgetting, nothing is solved, and the answer does not wait for a search.
         due = self.settings is None or (self.solved.n_seen > 0 and self._is_time_to_tune(forest))
         self._cancel()
@@ -281,7 +282,7 @@ class RidgePrediction:
         residuals = np.full(y.shape, np.nan)
         if self.solved.n_seen:  # else they were found with labels that are forgotten
             residuals[slots] = forest.residuals[slots]
-        latest = slots[len(slots) // 2 :] if self.in_order else slots
+        latest = slots[len(slots) // 2 :] if self.order == "stream" else slots
         n_known = np.isfinite(residuals[latest, 0]).sum()
         corrects = settings.revision is not None and self.given_ridge is None and len(slots) > count_sampled(y.shape[1])
         knows = n_known >= KNOWN_SHARE * len(slots) and n_known >= MIN_DECIDING // 2
@@ -292,7 +293,7 @@ class RidgePrediction:
             if corrects:
                 ridges = settings.ridge * CORRECTIONS
             n_classes, seed = forest.config.n_classes, [self.seed, forest.n_seen]
-            steps = hold_out(matrix, rows, ridges, n_classes=n_classes, latest=self.in_order, seed=seed)
+            steps = hold_out(matrix, rows, ridges, n_classes=n_classes, order=self.order, seed=seed)
             k, error, some, found = finish(steps)
             if corrects:
                 assert settings.revision is not None
@@ -318,13 +319,15 @@ class RidgePrediction:
         The trees hold the new rows already, and so many rows still that leave after this.
         """
         self._caches.pop("totals", None)
-        self.in_order = True
+        self.order = "stream"
         columns = np.array(find_columns(forest, slots), np.float64, order="C")
         solves = len(slots) > 1 and self._is_time_to_solve(forest, len(slots))  # which finds duals
         has_stds = forest.config.n_classes == 0
-        if solves or has_stds:
-            X = forest.trees.given[slots]
+        X = forest.trees.given[slots]
+        if solves or (has_stds and len(slots) > 1):
             predicted, stds = self._predict_with_stds(forest, X, with_stds=has_stds, n_leaving=n_leaving)
+        elif has_stds:
+            stds = average_stds(forest, self, *self.operations.sum_stds(forest.trees, X, forest.stds))
         if solves:
             residuals = columns - predicted
         else:
@@ -335,7 +338,8 @@ class RidgePrediction:
         forest.residuals[slots] = residuals
         if has_stds:
             forest.stds[slots] = stds
-            standardised, _ = standardise(residuals[:, 0], stds[:, 0], forest.weights[slots])
+            errors = residuals if len(slots) == 1 else columns - predicted  # without any row of the chunk
+            standardised, _ = standardise(errors[:, 0], stds[:, 0], forest.weights[slots])
             if "tails" not in self._caches:
                 self._caches["tails"] = find_quantiles(self._get_spread(forest), TAILS)
             self.scale = follow_scale(self.scale, standardised, self._caches["tails"])
@@ -457,13 +461,7 @@ class RidgePrediction:
         out, sums, counts = self.operations.sum_values(trees, X, self.settings.bandwidth, totals, stds)
         out /= trees.n_trees
         out += self.mean
-        unknown = sums
-        if (counts == 0).any():
-            slots = forest.rows.held_slots()
-            gaps = find_columns(forest, slots) - self.mean
-            overall = find_overall_std(forest.residuals[slots], gaps, find_weights(forest, self.half_life))
-            unknown = np.tile(overall, (len(X), 1))
-        return out, np.divide(sums, counts, out=unknown, where=counts > 0)
+        return out, average_stds(forest, self, sums, counts)
 
     def predict_labels(
         self, forest: OnlineForest, X: np.ndarray, *, return_std: bool, q: np.ndarray | None

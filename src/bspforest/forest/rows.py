@@ -175,8 +175,8 @@ class Labels(NamedTuple):
         self.residuals[slots] = self.stds[slots] = np.nan
 
     def copy(self, n_slots: int, free: np.ndarray) -> Labels:
-        """Return a copy, in which free slots, and those from ``n_slots`` on, are zero."""
-        copies = [array.copy() for array in self[1:]]
+        """Return a copy of the first ``n_slots`` slots, in which free ones are zero."""
+        copies = [array[:n_slots].copy() for array in self[1:]]
         for array in copies:
-            array[free] = array[n_slots:] = 0.0
+            array[free] = 0.0
         return Labels(self.n_classes, *copies)

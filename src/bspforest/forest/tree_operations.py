@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .leaf_means import sum_leaves
-from .node_sums import learn_rows, sum_values
+from .node_sums import learn_rows, sum_stds, sum_values
 from .solver import KernelMatrix, empty_totals, make_totals
 
 
@@ -20,6 +20,7 @@ class TreeOperations(NamedTuple):
     make_totals: Callable[..., np.ndarray] = make_totals
     learn_rows: Callable[..., np.ndarray] = learn_rows
     sum_values: Callable[..., tuple[np.ndarray, np.ndarray, np.ndarray]] = sum_values
+    sum_stds: Callable[..., tuple[np.ndarray, np.ndarray]] = sum_stds
     sum_leaves: Callable[..., np.ndarray] = sum_leaves
 
 

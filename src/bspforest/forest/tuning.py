@@ -320,11 +320,11 @@ def search_settings(prediction: RidgePrediction, forest: OnlineForest) -> Steps[
     rng = np.random.default_rng([prediction.seed, n_seen])
     some, n = np.arange(len(slots)), count_sampled(max(1, config.n_columns))
     if len(slots) > n:
-        some = some[-n:] if prediction.in_order else np.sort(rng.choice(some, n, replace=False))
+        some = some[-n:] if prediction.order == "stream" else np.sort(rng.choice(some, n, replace=False))
     times, slots = forest.rows.held_ids()[some], slots[some]
     w = forest.weights[slots] / find_unit(forest.weights[slots])
     bandwidth, ridge, half_life = prediction.given_bandwidth, prediction.given_ridge, prediction.given_half_life
-    if not prediction.in_order:
+    if prediction.order != "stream":
         half_life = np.inf
     chooses = config.learns_weights or config.chooses_scaling or config.cuts == "auto"
     decides = chooses or bandwidth is None or ridge is None or half_life is None
@@ -344,10 +344,8 @@ def search_settings(prediction: RidgePrediction, forest: OnlineForest) -> Steps[
         kind = "minmax" if current.uses_ranks else "quantile"
         other = forest.fit_coordinates(forest.rows.held_slots(), kind).like(current)
     groups = forest.trees.groups
-    n_since, rounds = (
-        n_seen - prediction.changed,
-        ROUNDS if starts_over or not prediction.in_order else ROUNDS_IN_STREAM,
-    )
+    n_since = n_seen - prediction.changed
+    rounds = ROUNDS if starts_over or prediction.order != "stream" else ROUNDS_IN_STREAM
     if half_life is None and prediction.is_alarmed:
         # The features that mattered before may hide what matters now: no replay could tell, and all weights are learned again.
         current, rounds = current.weigh(config.first_weights), ROUNDS
@@ -365,7 +363,7 @@ def search_settings(prediction: RidgePrediction, forest: OnlineForest) -> Steps[
     y, w = sample.y, sample.w
     if half_life < np.inf:
         sample.w = w = w * find_recency(times[-1] - times[-len(w) :], half_life)
-    sample.held_out = HeldOut(np.arange(len(w)), y, w, n_classes=n_classes, latest=prediction.in_order, rng=rng)
+    sample.held_out = HeldOut(np.arange(len(w)), y, w, n_classes=n_classes, order=prediction.order, rng=rng)
     n_rounds = rounds if config.learns_weights else 0
     ratio = None if used is None or starts_over or not 0 < used.unit < np.inf else used.bandwidth / used.unit
     families = [FAMILIES[name] for name in AUTO_CUTS] if config.cuts == "auto" else []

@@ -6,14 +6,19 @@ An out-of-sample residual is a label less what was predicted without it: when th
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .columns import average
-from .held_out import ROUGH, HeldOut, pick_ridge
+from .columns import average, find_columns, find_weights
+from .held_out import ROUGH, HeldOut, Order, pick_ridge
 from .means import weighted_quantiles
 from .solver import TOLERANCE, KernelMatrix, solve_in_steps
 from .steps import Steps
+
+if TYPE_CHECKING:
+    from .forest import OnlineForest
+    from .ridge import RidgePrediction
 
 # The ridge for squared residuals, which are noisier than labels: so many times that of the labels, and at least this.
 RIDGE_FACTOR, MIN_RIDGE = 10.0, 10.0
@@ -48,7 +53,7 @@ def hold_out(
     ridges: np.ndarray,
     *,
     n_classes: int,
-    latest: bool,
+    order: Order,
     seed: list[int],
 ) -> Steps[tuple[int, float, np.ndarray, np.ndarray]]:
     """Return which ridge to take, its error, the rows that were held out to find that, and their residuals with that ridge.
@@ -62,7 +67,7 @@ def hold_out(
         y,
         w,
         n_classes=n_classes,
-        latest=latest,
+        order=order,
         rng=rng,
         few_rows=FEW_ENTRIES // y.shape[1],
         n_folds=1,
@@ -89,16 +94,6 @@ def find_stds(matrix: KernelMatrix, residuals: np.ndarray, w: np.ndarray, ridge:
     some = matrix.first(SMOOTHING_TREES)
     duals = yield from solve_in_steps(some, squares - mean, diagonal, tolerance=ROUGH * TOLERANCE)
     return np.sqrt(np.maximum(mean + some.multiply(duals), MIN_VARIANCE * mean)) * scale
-
-
-def find_overall_std(residuals: np.ndarray, gaps: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """Return the root mean square of out-of-sample residuals, or of centred labels if none is known; NaN without weights."""
-    known = np.isfinite(residuals).all(axis=1) & (w > 0)
-    if not known.any():
-        residuals, known = gaps, w > 0
-    if not known.any():
-        return np.full(gaps.shape[1], np.nan)
-    return np.sqrt(np.average(residuals[known] ** 2, axis=0, weights=w[known]))
 
 
 def standardise(residuals: np.ndarray, stds: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -128,3 +123,22 @@ def follow_scale(scale: float, standardised: np.ndarray, bounds: np.ndarray) -> 
         scale *= inside if low * scale <= value <= high * scale else outside
         scale = min(max(scale, MIN_SCALE), MAX_SCALE)
     return scale
+
+
+def average_stds(forest: OnlineForest, rule: RidgePrediction, sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return standard deviations from their sums over trees, and counts; that of all rows where no tree knows one."""
+    unknown = np.tile(find_overall_std(forest, rule), (len(sums), 1)) if (counts == 0).any() else sums
+    return np.divide(sums, counts, out=unknown, where=counts > 0)
+
+
+def find_overall_std(forest: OnlineForest, rule: RidgePrediction) -> np.ndarray:
+    """Return the root mean square of out-of-sample residuals, or of centred labels if none is known; NaN without weights."""
+    slots = forest.rows.held_slots()
+    w = find_weights(forest, rule.half_life)
+    gaps = forest.residuals[slots]
+    known = np.isfinite(gaps).all(axis=1) & (w > 0)
+    if not known.any():
+        gaps, known = find_columns(forest, slots) - rule.mean, w > 0
+    if not known.any():
+        return np.full(len(rule.mean), np.nan)
+    return np.sqrt(np.average(gaps[known] ** 2, axis=0, weights=w[known]))

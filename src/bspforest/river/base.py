@@ -22,6 +22,7 @@ from ..forest.keys import KeyTable
 from ..forest.locking import ReadWriteLock, lock_of
 from ..forest.prediction import make_prediction
 from ..progress import SILENT
+from ..sizes import make_config
 from ..tables.columns import Column
 from ..tables.encoder import TableEncoder
 from ..tables.reading import DATE, NUMBER, TEXT, Table
@@ -72,7 +73,7 @@ class RiverForest(HoldsEncodedRows, base.Estimator):
         budget_scale: float,
         min_samples_split: int | str,
         scaling: str | tuple[float, float] | None,
-        window: int | None,
+        window: int | str | None,
         prediction: str,
         feature_weights: Any,
         bandwidth: float | str,
@@ -109,7 +110,7 @@ class RiverForest(HoldsEncodedRows, base.Estimator):
     def _make_config(self, n_features: int, n_classes: int) -> ForestConfig:
         parameters = {name: getattr(self, name) for name in FOREST_CONSTRAINTS}
         # Rows without any feature are all in one place.
-        return ForestConfig.from_parameters(max(n_features, 1), n_classes, **parameters)
+        return make_config(max(n_features, 1), n_classes, parameters)
 
     def _make_forest(self, config: ForestConfig) -> OnlineForest:
         state = check_random_state(self._rng.getrandbits(32))

@@ -52,7 +52,8 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
         so far; `"quantile"`, by ranks; `"auto"`, whichever has the lower held-out error; `None` for features that are scaled
         already; or one pair `(low, high)` for all features.
     window
-        Hold only the latest `window` rows, exactly. Without it memory grows with the stream.
+        Hold at most the latest `window` rows, or as many as fit into a size such as `"2 GB"`. With ridge predictions, rows leave in
+        blocks of 3 %.
     prediction
         The prediction rule: `"ridge"`, all nodes around a row contribute, large and small, with weights that ridge regression
         finds for all trees together; or `"mean"`, the class frequencies in the leaf, as in the paper. Ridge predictions are more
@@ -108,7 +109,7 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
         budget_scale: float = 1.0,
         min_samples_split: int | str = "auto",
         scaling: str | tuple[float, float] | None = "auto",
-        window: int | None = None,
+        window: int | str | None = None,
         prediction: str = "ridge",
         feature_weights: Any = "learned",
         bandwidth: float | str = "auto",

@@ -95,6 +95,8 @@ def count_days(column: Any, name: str, zone: str | None) -> np.ndarray:
     if isinstance(column, nw.Series):
         native = column.to_native()
         if own is not None and hasattr(native, "iloc"):
+            if "pyarrow" in str(native.dtype):  # of which pandas 2 does not drop the zone
+                native = native.astype(f"datetime64[us, {own}]")
             column = native.dt.tz_convert(zone).dt.tz_localize(None)
         elif own is not None:
             column = column.dt.convert_time_zone(zone or UTC).dt.replace_time_zone(None)

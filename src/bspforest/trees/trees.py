@@ -337,8 +337,12 @@ class TreeEnsemble:
         """Return a copy with arrays of its own, in which what is not in use, as the ``free`` ones of the slots, is zero."""
         other = copy(self)
         other._scratch = []
-        other.arrays = arrays = layout.copy_arrays(self.arrays)
-        other.given = layout.copy_array(self.given) if self.coordinates.uses_ranks else arrays.rows
+        room = max(1, n_slots)
+        n_cuts, n_leaves = (max(1, find_largest(self.arrays.state[name])) for name in ("n_cuts", "n_leaves"))
+        arrays = layout.resize(self.arrays, n_cuts, n_leaves, room)  # copies what is in use only
+        state, scaling = layout.copy_array(arrays.state), layout.copy_array(arrays.scaling)
+        other.arrays = arrays = arrays._replace(state=state, scaling=scaling)
+        other.given = resize_rows(self.given, room) if self.coordinates.uses_ranks else arrays.rows
         for array in (*(getattr(arrays, name) for name in layout.BY_SLOT), other.given):
             array[free] = 0.0
             array[n_slots:] = 0.0

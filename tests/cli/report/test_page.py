@@ -11,10 +11,9 @@ import pytest
 from bspforest.cli.evaluation.runner import Runner
 from bspforest.cli.report.collect import QUANTILES, ClassNotes, NumberNotes
 from bspforest.cli.report.contents import Report
-from bspforest.cli.report.drift import Drift
 from bspforest.cli.report.page import make_page
 from bspforest.cli.report.sections import collapse_classes
-from bspforest.cli.report.words import advise_window, list_findings, thin, write_verdict
+from bspforest.cli.report.words import describe_response, list_findings, thin, write_verdict
 from bspforest.forest.tuning import Revision
 
 HOSTILE = "</title></style><script>alert('&\"x')</script><img src=x onerror=alert(1)>\x00\u202e"
@@ -174,26 +173,21 @@ def test_drift_is_counted_in_rows_of_the_stream():
     assert any(f"Around row {drift.row:,}" in text for text in page.text)
 
 
-def test_a_window_is_suggested_after_drift():
+@pytest.mark.parametrize(
+    ("half_lives", "expected"),
+    [
+        ({1900: 50.0}, ""),
+        ({1900: 50.0, 2100: np.inf}, "The forest went on to weigh all rows alike."),
+        ({2100: 120.4, 2500: 480.0}, "The forest then let rows count half as much for each 120 rows of age."),
+    ],
+)
+def test_drift_comes_with_what_the_forest_did(half_lives, expected):
     """There is a change at row 2,000 of 3,000."""
-    assert list_findings(make_class_report())[2].endswith(
-        " rows). No window was set: try --window 500, which forgets older rows."
-    )
-    assert "try --window 500, which forgets older rows." in make_page(make_class_report())
-    for window, advice in (
-        (400, ""),
-        (900, ""),
-        (2000, "With --window 2000, rows from before the change are held for long: try --window 500."),
-    ):
-        assert advise_window(make_class_report(window=window)) == advice
-    assert "--window" not in make_page(make_number_report())
-
-
-@pytest.mark.parametrize(("rows", "expected"), [([2990], 200), ([1000, 2990], 1000), ([100], 2000), ([2500], 200)])
-def test_the_window_fits_the_rows_between_changes(rows, expected):
-    report = make_class_report()
-    report.notes.detector.drifts = [Drift(row - 100, row, 0.1, 0.3) for row in rows]
-    assert f"try --window {expected}," in advise_window(report)
+    revisions = [REVISIONS[0]._replace(n_samples_seen=row, half_life=value) for row, value in half_lives.items()]
+    report = make_class_report(revisions=revisions)
+    assert describe_response(report) == expected
+    assert list_findings(report)[2].endswith(f"rows). {expected}".rstrip())
+    assert expected in make_page(report).replace("&nbsp;", " ")
 
 
 def test_the_curve_of_a_short_stream_shows_an_abrupt_change():

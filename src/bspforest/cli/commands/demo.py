@@ -1,8 +1,8 @@
-"""``bspforest demo``: predict and learn a simulated stream, beside a Mondrian forest and a batch forest.
+"""``bspforest demo``: predict and learn a simulated stream that changes, beside a Mondrian forest and a batch forest.
 
-The stream is Friedman's function of five features among ten; the others are noise. Every row is first predicted, then learned.
-The batch random forest is refitted from time to time on all rows so far: what that gains over learning each row once can be
-seen. On the way, the online forest learns a few rows with wrong labels, and forgets them later.
+The stream is Friedman's function of five features among ten; the others are noise. Halfway, the other five begin to decide, and the
+first five are noise. Every row is first predicted, then learned. The batch random forest is refitted from time to time on all rows so
+far. On the way, the online forest learns a few rows with wrong labels, and forgets them later.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..evaluation.baselines import ForestModel, make_baseline
 from ..evaluation.runner import Runner
 from ..forest_arguments import make_parameters
 from ..formatting import format_count, format_table
-from ..pictures import check_picture, draw_curves
+from ..pictures import Recovery, check_picture, draw_recovery
 from ..progress import compile_kernels
 from ..terminal import print_lines
 
@@ -33,31 +33,38 @@ def run(options: argparse.Namespace) -> int:
     if options.rows < 2_000:
         raise UsageError("--rows must be at least 2000")
     check_picture(options.output, "--output")
-    X, y, _ = make_friedman(options.rows, FEATURES, noise=NOISE, random_state=0)
+    X, y, change = make_stream(options.rows)
     window = min(1_000, options.rows // 4)
-    forest, runners = _make_runners(make_parameters(options), refit_every=options.rows // 5, window=window)
-    mistake = Mistake(runners[0], forest, options.rows)
+    parameters = make_parameters(options)
+    forest, runners = _make_runners(parameters, refit_every=options.rows // 5, window=window)
+    mistake, witness = Mistake(runners[0], forest, options.rows), Witness(forest, change)
     compile_kernels()
     print_lines(
-        f"{format_count(options.rows, 'row')}, each predicted and then learned; {format_count(options.trees, 'tree')}."
+        f"{format_count(options.rows, 'row')}, each predicted and then learned; {format_count(options.trees, 'tree')}.",
+        f"At row {change:,} the stream changes: x1 to x5 decided until then, x6 to x10 do from there on.",
     )
-    _run_stream(runners, mistake, X, y)
-    print_lines("", *_format_scores(runners, window), "", *mistake.describe())
-    shares = {f"x{k}": float(share) for k, share in enumerate(forest.feature_importances_, start=1)}
-    print_lines("", *_format_shares(shares))
+    _run_stream(runners, mistake, witness, X, y)
+    print_lines("", *_format_scores(runners, change, window), "", *witness.describe(), "", *mistake.describe())
     mean, std = forest.predict(X[-5:], return_std=True)
     shown = ", ".join(f"{m:.1f} ± {s:.1f}" for m, s in zip(mean, std, strict=True))
     print_lines("", f"Predictions for the last five rows, with a standard deviation: {shown}")
     curves = {runner.name: runner.scores.curve for runner in runners}
-    span = (mistake.begins_at, mistake.forgotten_at, f"{WRONG_ROWS} wrong labels, then forgotten")
-    floor = (NOISE, "noise")
+    span = (mistake.begins_at, mistake.forgotten_at, f"{WRONG_ROWS} wrong labels,\n then forgotten")
     try:
-        draw_curves(curves, "RMSE", window, "Predict, then learn", options.output, floor, span, shares)
+        draw_recovery(curves, window, (NOISE, "noise"), span, witness.recall(), options.output)
     except NoMatplotlibError as error:  # the table is useful without it
         print_lines(f"No picture: {error}")
     else:
         print_lines(f"Picture: {options.output}")
     return 0
+
+
+def make_stream(n_rows: int) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return rows and labels, and the row, at the beginning of a chunk, from which the order of the features is reversed."""
+    X, y, _ = make_friedman(n_rows, FEATURES, noise=NOISE, random_state=0)
+    change = n_rows // 2 // CHUNK_ROWS * CHUNK_ROWS
+    X[change:] = X[change:, ::-1].copy()
+    return X, y, change
 
 
 def _make_runners(parameters: dict[str, Any], refit_every: int, window: int) -> tuple[Any, list[Runner]]:
@@ -70,14 +77,14 @@ def _make_runners(parameters: dict[str, Any], refit_every: int, window: int) -> 
 
 
 class Mistake:
-    """Rows with wrong labels, which only the online forest learns, and which it forgets halfway through the stream.
+    """Rows with wrong labels, which only the online forest learns, and which it forgets after a quarter of the stream.
 
     They are spread over a part of the stream, so that the curve of scores does not show a single bad chunk.
     """
 
     def __init__(self, runner: Runner, forest: Any, n_rows: int) -> None:
         self._runner, self._forest = runner, forest
-        self.begins_at, self.forgotten_at = (int(part * n_rows) // CHUNK_ROWS * CHUNK_ROWS for part in (0.45, 0.5))
+        self.begins_at, self.forgotten_at = (int(part * n_rows) // CHUNK_ROWS * CHUNK_ROWS for part in (0.2, 0.25))
         self._X, self._y, _ = make_friedman(WRONG_ROWS, FEATURES, noise=NOISE, random_state=1)
         self._parts = np.array_split(np.arange(WRONG_ROWS), (self.forgotten_at - self.begins_at) // CHUNK_ROWS)
         self._ids: list[int] = []
@@ -122,7 +129,69 @@ class Mistake:
         ]
 
 
-def _run_stream(runners: list[Runner], mistake: Mistake, X: np.ndarray, y: np.ndarray) -> None:
+class Witness:
+    """Follows how far back the forest looks, and what it takes for important, while the stream changes."""
+
+    def __init__(self, forest: Any, change: int) -> None:
+        self._forest, self._change = forest, change
+        self._looks_back = forest.prediction == "ridge"  # means give all rows the same weight
+        self._half_lives: list[tuple[int, float]] = []
+        self._counted: list[tuple[int, float]] = []
+        self._shares: list[np.ndarray] = []
+
+    def look(self, row: int) -> None:
+        """Note what can be seen once all rows up to ``row`` are learned."""
+        if row == self._change:
+            self._shares = [self._forest.feature_importances_]
+        if self._looks_back:
+            half_life = self._forest.half_life_
+            self._half_lives.append((row, half_life))
+            self._counted.append((row, count_rows(self._forest.n_samples_, half_life)))
+
+    def _find_noticed(self) -> tuple[int, float] | None:
+        """Return the row by which the forest had shortened its half-life after the change, and to what."""
+        before = [half_life for row, half_life in self._half_lives if row <= self._change]
+        later = ((row, half_life) for row, half_life in self._half_lives if row > self._change)
+        return next((found for found in later if found[1] < before[-1]), None)
+
+    def recall(self) -> Recovery:
+        """Return what was seen, for the picture."""
+        noticed = self._find_noticed() if self._looks_back else None
+        before, after = self._shares[0], self._forest.feature_importances_
+        shares = {f"x{k}": (float(b), float(a)) for k, (b, a) in enumerate(zip(before, after, strict=True), start=1)}
+        return Recovery(self._change, None if noticed is None else noticed[0], self._counted, shares)
+
+    def describe(self) -> list[str]:
+        """Return what happened."""
+        lines = []
+        if self._looks_back:
+            lines.append(self._describe_notice())
+        before, after = (100 * shares for shares in (self._shares[0], self._forest.feature_importances_))
+        lines.append(
+            f"Importance of x1 to x{RELEVANT} together: {before[:RELEVANT].sum():.1f} % before the change, "
+            f"{after[:RELEVANT].sum():.1f} % at the end."
+        )
+        return lines
+
+    def _describe_notice(self) -> str:
+        noticed = self._find_noticed()
+        if noticed is None:
+            return "The BSP forest did not notice the change."
+        row, half_life = noticed
+        counts = [round(counted) for at, counted in self._counted if at in (self._change, row)]
+        return (
+            f"The BSP forest noticed the change by row {row:,}, without being told, and chose a half-life of "
+            f"{format_count(round(half_life), 'row')}: {counts[0]:,} rows counted before, {counts[1]:,} then, "
+            f"{round(self._counted[-1][1]):,} at the end."
+        )
+
+
+def count_rows(n: int, half_life: float) -> float:
+    """Return the sum of the weights of n rows."""
+    return n if half_life == np.inf else float(np.sum(np.exp2(-np.arange(n) / half_life)))
+
+
+def _run_stream(runners: list[Runner], mistake: Mistake, witness: Witness, X: np.ndarray, y: np.ndarray) -> None:
     """Predict and learn all rows, with a progress bar."""
     progress = Progress(len(X), "stream", "rows", enabled=True)
     for start in range(0, len(X), CHUNK_ROWS):
@@ -130,21 +199,18 @@ def _run_stream(runners: list[Runner], mistake: Mistake, X: np.ndarray, y: np.nd
         mistake.happen(start)
         for runner in runners:
             runner.step(X[rows], y[rows], first=start == 0)
+        witness.look(start + len(X[rows]))
         progress.advance(len(X[rows]), f"RMSE {runners[0].scores.recent()['RMSE']:.2f}" if start else "")
 
 
-def _format_scores(runners: list[Runner], window: int) -> list[str]:
-    table = [["", "RMSE", f"last {window:,}", "seconds"]]
+def _format_scores(runners: list[Runner], change: int, window: int) -> list[str]:
+    """Return a table of RMSE over all rows, and over as many as ``window`` before the change, after it, and at the end."""
+    table = [["", "RMSE", "before the change", f"next {window:,}", f"last {window:,}", "seconds"]]
     for runner in runners:
-        overall, recent = runner.scores.overall()["RMSE"], runner.scores.recent()["RMSE"]
-        table.append([runner.name, f"{overall:.2f}", f"{recent:.2f}", f"{runner.seconds:.1f}"])
+        points = runner.scores.curve
+        scored = change - CHUNK_ROWS  # the first chunk is only learned
+        scores = [runner.scores.overall()["RMSE"]]
+        scores += [next(score for row, score in points if row >= at) for at in (scored, scored + window)]
+        scores.append(runner.scores.recent()["RMSE"])
+        table.append([runner.name, *(f"{score:.2f}" for score in scores), f"{runner.seconds:.1f}"])
     return format_table(table)
-
-
-def _format_shares(shares: dict[str, float]) -> list[str]:
-    names = list(shares)
-    relevant = ", ".join(f"{name} {100 * shares[name]:.1f}" for name in names[:RELEVANT])
-    noise = 100 * sum(shares[name] for name in names[RELEVANT:])
-    return [
-        f"Importances in percent: {relevant}; {names[RELEVANT]} to {names[-1]}, which are noise, {noise:.1f} together"
-    ]

@@ -269,7 +269,6 @@ def _make_report(
         revisions=forest.revisions_ if forest.prediction == "ridge" else [],
         settings=_list_settings(stream, forest, seconds, options),
         interrupted=interrupted,
-        window=forest.window,
     )
 
 

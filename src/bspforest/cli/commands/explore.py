@@ -86,6 +86,8 @@ def _interrupted_once() -> Iterator[None]:
 
 def _check(options: argparse.Namespace) -> None:
     """Refuse a window that the page does not hold, options that need DATA without it, and DATA without them."""
+    if isinstance(options.window, str):
+        raise UsageError(f"--window must be a number of rows here, got {options.window}")
     if (options.window or 0) > MAX_ROWS:
         raise UsageError(f"--window must be at most {MAX_ROWS:,}, the rows that the page holds, got {options.window:,}")
     needed = {"--target": options.target, "--columns": options.columns}

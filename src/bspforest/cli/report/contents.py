@@ -40,8 +40,6 @@ class Report:
     settings : dict
         What the report was made with, in words.
     interrupted : bool
-    window : int or None
-        Rows that the forest holds; None if it holds all.
     whole_features : sequence of str
         Names of features before they were shortened, if they were.
     """
@@ -60,7 +58,6 @@ class Report:
     revisions: Sequence[Revision]
     settings: dict[str, str] = field(default_factory=dict)
     interrupted: bool = False
-    window: int | None = None
     whole_features: Sequence[str] = ()
 
     @property

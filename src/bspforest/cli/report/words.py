@@ -15,7 +15,6 @@ WELL_CALIBRATED = (
     0.03  # largest mean gap between probabilities and shares of correct predictions, unless few rows explain it
 )
 WELL_COVERED = 0.03  # the same for the level of intervals and the share of labels in them
-MIN_WINDOW = 200  # rows to suggest: fewer make a poor forest, whatever changes
 
 
 def write_verdict(report: Report) -> str:
@@ -96,37 +95,20 @@ def _judge_intervals(notes: NumberNotes) -> str:
 
 
 def describe_drifts(report: Report) -> str:
-    """Return sentences about all rises of the error, the last of them, and what may help. There is one at least."""
+    """Return sentences about all rises of the error, the last of them, and what the forest did. There is one at least."""
     drifts = report.drifts
     times = format_count(len(drifts), "time") if len(drifts) > 1 else "once"
-    return f"The error rose {times}. {describe_drift(drifts[-1], report)} {advise_window(report)}".rstrip()
+    return f"The error rose {times}. {describe_drift(drifts[-1], report)} {describe_response(report)}".rstrip()
 
 
-def advise_window(report: Report) -> str:
-    """Return a sentence about a window that would follow the changes found; empty if the one in use does.
-
-    A window of half the rows between changes has forgotten what was before for the other half of the time.
-    """
-    *earlier, last = (drift.row for drift in report.drifts)
-    lasted = report.n_rows - last + 1
-    if earlier:  # the last change may have come just before the end
-        lasted = max(lasted, last - earlier[-1])
-    size = max(round_roughly(lasted / 2), MIN_WINDOW)
-    if report.window is None:
-        return f"No window was set: try --window {size}, which forgets older rows."
-    if report.window >= lasted and size < report.window:
-        return f"With --window {report.window}, rows from before the change are held for long: try --window {size}."
-    return ""
-
-
-def round_roughly(value: float) -> int:
-    """Return the number of the form 1, 2 or 5 times a power of ten that is nearest in ratio.
-
-    >>> [round_roughly(value) for value in (0.3, 3, 70, 740, 1600, 36_000)]
-    [1, 2, 50, 1000, 2000, 50000]
-    """
-    power = 10 ** math.floor(math.log10(max(value, 1.0)))
-    return min((step * power for step in (1, 2, 5, 10)), key=lambda step: abs(math.log(max(value, 1.0) / step)))
+def describe_response(report: Report) -> str:
+    """Return a sentence about how far back the forest looked after the last rise; empty if it chose nothing since."""
+    since = [revision.half_life for revision in report.revisions if revision.n_samples_seen >= report.drifts[-1].row]
+    if not since:
+        return ""
+    if min(since) == math.inf:
+        return "The forest went on to weigh all rows alike."
+    return f"The forest then let rows count half as much for each {format_count(round(min(since)), 'row')} of age."
 
 
 def describe_drift(drift: Drift, report: Report) -> str:
