@@ -1,5 +1,7 @@
 # make demo    learn a stream, with a table and a picture at the end
-# make test    the whole test suite
+# make test    the tests, except for long ones: five minutes on two cores
+# make test-long   the long ones: whole grids of the law, kills, clusters that lose workers, bounds checks, a browser
+# make test-all    both
 # make lint    style, types and architecture
 # make docs    the documentation site, into docs/_build/html
 # make gallery every picture that the library draws, into out/gallery
@@ -12,8 +14,10 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
+WORKERS ?= 2
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --durations=25
 
-.PHONY: demo test lint docs gallery bench reproduce reproduce-full clean
+.PHONY: demo test test-long test-all lint docs gallery bench reproduce reproduce-full clean
 
 # One stamp a set of extras: the environment is made once, and again when pyproject.toml changes.
 $(VENV)/.cli: EXTRAS = cli
@@ -32,7 +36,13 @@ demo: $(VENV)/.cli
 
 test: $(VENV)/.dev
 	$(BIN)/bspforest compile
-	$(BIN)/python -m pytest
+	$(PYTEST) -m 'not long'
+
+test-long: $(VENV)/.dev
+	$(BIN)/bspforest compile
+	$(PYTEST) -m long
+
+test-all: test test-long
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

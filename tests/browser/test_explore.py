@@ -12,6 +12,8 @@ from browsers import open_page
 from bspforest.cli.main import main
 from bspforest.explore import ExploreServer, PlaneStream, Session, make_stream
 
+pytestmark = pytest.mark.long
+
 LEFT, RIGHT = "bsp-ridge", "mondrian-mean"
 TIMEOUT = 30_000  # milliseconds, for slow machines
 

@@ -11,6 +11,8 @@ from sklearn import metrics
 from bspforest import BSPForestClassifier, BSPForestRegressor
 from bspforest.cli.main import main
 
+pytestmark = pytest.mark.long
+
 LONG = "a_column_whose_name_is_longer_than_the_screen_of_a_telephone_is_wide_and_has_no_spaces"
 CHUNK, ROWS, CHANGE = 50, 1200, 800
 

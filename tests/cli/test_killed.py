@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from cli_child import Children
 from hostile import same
+from own_process import in_own_process
 
 import bspforest
 from bspforest.cli.data.csv_cleaning import Piece
@@ -93,6 +94,7 @@ def wait_for_checkpoint(children, model: Path, then: float) -> int | None:
     return children.wait(then)
 
 
+@pytest.mark.long
 def test_killed_twenty_times(data, undisturbed, children, tmp_path):
     """Kill at random moments and soon after checkpoints, and resume: the result is that of an undisturbed run.
 
@@ -131,6 +133,7 @@ def test_killed_twenty_times(data, undisturbed, children, tmp_path):
     }  # temporary files of killed processes are removed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_interrupted(number, code, data, undisturbed, children, tmp_path):
     """After Ctrl-C or SIGTERM while reading a pipe, the rows learned are saved and reported."""
@@ -203,6 +206,7 @@ def test_terminated_in_the_background(data, tmp_path):
     assert "are learned and saved in" in log.read_text()
 
 
+@in_own_process
 def test_no_signal_is_lost_while_a_block_is_parsed():
     """With pyarrow's own signal handlers, about one in forty was lost, and the command waited for its pipe for ever."""
     block = b"".join(b"%d,%d\n" % (k, k * k) for k in range(3_000))

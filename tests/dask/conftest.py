@@ -24,7 +24,9 @@ def client(shared) -> Client:
     return shared
 
 
-@pytest.fixture(scope="module", params=[1, 2, 3])
+@pytest.fixture(
+    scope="module", params=[pytest.param(1, marks=pytest.mark.long), pytest.param(2, marks=pytest.mark.long), 3]
+)
 def any_client(request, shared) -> Client:
     resize(shared, request.param)
     return shared

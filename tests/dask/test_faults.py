@@ -18,6 +18,8 @@ from bspforest.dask import DaskBSPForestRegressor
 from bspforest.dask.trees import RemoteTrees
 from bspforest.trees.trees import TreeEnsemble
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def client(three):

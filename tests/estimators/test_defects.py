@@ -325,6 +325,7 @@ def forget_some(seed: int, *, other: bool, path: Path) -> BSPForestRegressor:
     return forest
 
 
+@pytest.mark.long
 def test_saved_files_have_no_trace_of_forgotten_rows(tmp_path):
     """Failed in 2 of 65 pairs of streams (seeds 12 and 42): bandwidth and error were chosen from trees that forgotten rows had scaled."""
     differ = []

@@ -429,15 +429,16 @@ class ClassifierMachine(ForestMachine):
     kind, classify = BSPForestClassifier, True
 
 
+@pytest.mark.parametrize("n_sequences", [12, pytest.param(35, marks=pytest.mark.long)])
 @pytest.mark.parametrize("machine", [RegressorMachine, ClassifierMachine])
-def test_any_sequence_of_calls(machine, monkeypatch):
+def test_any_sequence_of_calls(machine, n_sequences, monkeypatch):
     """A forest is what its rows say."""
     monkeypatch.setattr(solver, "TOLERANCE", 1e-13)  # solves go on until rounding ends them
     monkeypatch.setattr(solver, "MAX_PRODUCTS", 3000)
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=35,
+            max_examples=n_sequences,
             stateful_step_count=20,
             derandomize=True,
             deadline=None,

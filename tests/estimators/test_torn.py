@@ -14,7 +14,9 @@ import invariants
 import numpy as np
 import pytest
 from agreement import check_apply, check_trees, measure_gap
-from injection import at_most, choose_moments, count_lines, failing_allocation, inject_into, raise_at_line
+from grids import grid
+from injection import choose_moments, count_lines, failing_allocation, inject_into, raise_at_line, run_in_thread
+from own_process import in_own_process
 
 import bspforest
 from bspforest import BSPForestRegressor
@@ -63,25 +65,23 @@ def get_rows(forest) -> list:
 
 def check_whole(forest) -> None:
     """Check that a forest answers for the rows it holds, learns on, and forgets."""
-    with at_most(20):
-        if forest.prediction == "ridge":
-            assert measure_gap(forest, NEW) < MAX_GAP
-        else:
-            assert np.isfinite(forest.predict(NEW)).all()
-        check_trees(forest)
-        check_apply(forest)
-        invariants.check(forest._forest)
-        seen = forest.n_samples_seen_
-        forest.partial_fit(X[50:55], y[50:55])
-        assert forest.n_samples_seen_ == seen + 5
-        forest.forget(forest.held_rows().ids[:4])
-        check_trees(forest)
+    if forest.prediction == "ridge":
+        assert measure_gap(forest, NEW) < MAX_GAP
+    else:
         assert np.isfinite(forest.predict(NEW)).all()
-        check_apply(forest)
+    check_trees(forest)
+    check_apply(forest)
+    invariants.check(forest._forest)
+    seen = forest.n_samples_seen_
+    forest.partial_fit(X[50:55], y[50:55])
+    assert forest.n_samples_seen_ == seen + 5
+    forest.forget(forest.held_rows().ids[:4])
+    check_trees(forest)
+    assert np.isfinite(forest.predict(NEW)).all()
+    check_apply(forest)
 
 
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("kind", KINDS)
+@grid(1, kind=list(KINDS), change=list(CHANGES))
 def test_exception_at_any_line(kind, change):
     """Failed with rows that some trees held and others did not, slots lost, and duals of rows that were not held."""
     begun = make(**KINDS[kind]).fit(X[:40], y[:40])
@@ -94,9 +94,9 @@ def test_exception_at_any_line(kind, change):
         forest = copy.deepcopy(begun)
         was_raised = raise_at_line(k, lambda: call(forest))  # noqa: B023
         try:
-            with at_most(20):
-                assert get_rows(forest) in ((before, after) if was_raised else (after,)), "a part of a chunk is held"
-            check_whole(forest)
+            held = run_in_thread(lambda: get_rows(forest))  # noqa: B023
+            assert held in ((before, after) if was_raised else (after,)), "a part of a chunk is held"
+            run_in_thread(lambda: check_whole(forest))  # noqa: B023
         except Exception as error:
             failures[k] = describe(error)
     assert not failures, f"{len(failures)} of the moments tried, of {n_lines} lines: {failures}"
@@ -143,10 +143,14 @@ def interrupt_by_injection(call, seconds: float) -> bool:
     return bool(outcome)
 
 
-@pytest.mark.parametrize("interrupt", [interrupt_by_signal, interrupt_by_injection])
-@pytest.mark.parametrize("kind", KINDS)
-def test_exception_at_random_moments(kind, interrupt):
+INTERRUPTS = {"signal": interrupt_by_signal, "injection": interrupt_by_injection}
+
+
+@grid(1, kind=list(KINDS), how=list(INTERRUPTS))
+@in_own_process
+def test_exception_at_random_moments(kind, how):
     """The same with real asynchronous exceptions. They rarely hit a bad moment where the test above shows that there is one."""
+    interrupt = INTERRUPTS[how]
     moments = np.random.default_rng(4)
     begun = make(**KINDS[kind]).fit(X[:40], y[:40])
     for name, call in CHANGES.items():
@@ -183,8 +187,7 @@ def fail_at_allocations(begun, call):
 LEARNING = ["one row", "chunk", "wide chunk"]
 
 
-@pytest.mark.parametrize("change", LEARNING)
-@pytest.mark.parametrize("kind", KINDS)
+@grid(1, kind=list(KINDS), change=LEARNING)
 def test_memory_runs_out_while_learning(kind, change, tmp_path):
     """Failed with rows that trees did not hold, or twice after a second attempt, and with files that could not be saved."""
     begun = make(**KINDS[kind]).fit(X[:40], y[:40])
@@ -200,7 +203,7 @@ def test_memory_runs_out_while_learning(kind, change, tmp_path):
             if not learned:
                 call(forest)
                 assert get_rows(forest) == after
-            check_whole(forest)
+            run_in_thread(lambda: check_whole(forest))  # noqa: B023
             forest.forget(forest.held_rows().ids[::2])
             assert np.isfinite(forest.predict(NEW)).all()
             forest.save(tmp_path / "m.bsp")
@@ -211,8 +214,7 @@ def test_memory_runs_out_while_learning(kind, change, tmp_path):
     assert not failures, f"{len(failures)} of the allocations tried: {failures}"
 
 
-@pytest.mark.parametrize("change", LEARNING)
-@pytest.mark.parametrize("kind", KINDS)
+@grid(1, kind=list(KINDS), change=LEARNING)
 def test_memory_error_says_what_was_learned(kind, change):
     """Failed with the bare message of the allocation, which does not say whether to repeat the call."""
     begun = make(**KINDS[kind]).fit(X[:40], y[:40])
@@ -281,7 +283,7 @@ os._exit(0)
 """
 
 
-@pytest.mark.parametrize("prediction", ["ridge", "mean"])
+@pytest.mark.parametrize("prediction", ["ridge", pytest.param("mean", marks=pytest.mark.long)])
 def test_fork_while_another_thread_learns(prediction):
     """Failed with children that predicted with half of a change, hung, or crashed.
 

@@ -58,6 +58,7 @@ def start(folder: Path, which: str) -> subprocess.Popen:
     return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
 
 
+@pytest.mark.long
 def test_killed_run_is_resumed(tmp_path):
     path = tmp_path / "killed" / "slow.csv"
     run = start(path.parent, "first")

@@ -10,6 +10,7 @@ import warnings
 
 import numpy as np
 import pytest
+from grids import grid
 from recount import check_sums
 
 from bspforest import BSPForestClassifier, BSPForestRegressor
@@ -42,6 +43,9 @@ CASES = {
 }
 
 
+GIVEN = {"auto": {}, "given": {"bandwidth": 3.0, "ridge": 0.1}}
+
+
 @pytest.fixture(autouse=True)
 def no_warnings():
     """Let no warning pass."""
@@ -56,15 +60,12 @@ def check_range_of(predicted: np.ndarray, labels: np.ndarray) -> None:
     assert np.abs(predicted).max() <= 10.0 * np.abs(labels).max()
 
 
-@pytest.mark.parametrize("n_estimators", [1, 6])
-@pytest.mark.parametrize("given", [{}, {"bandwidth": 3.0, "ridge": 0.1}], ids=["auto", "given"])
-@pytest.mark.parametrize("way", ["fit", "partial_fit", "one by one"])
-@pytest.mark.parametrize("case", CASES)
+@grid(2, case=list(CASES), way=["fit", "partial_fit", "one by one"], given=list(GIVEN), n_estimators=[1, 6])
 def test_regression(case, way, given, n_estimators):
     rows, labels, weights = CASES[case]
     # Where a leaf of a single tree is cut between two solves, duals of rows with weights beyond all measure are told apart at once.
     least = 2 if n_estimators == 1 and weights is not None else "auto"
-    forest = BSPForestRegressor(n_estimators, min_samples_split=least, random_state=0, **given)
+    forest = BSPForestRegressor(n_estimators, min_samples_split=least, random_state=0, **GIVEN[given])
     if way != "one by one":
         getattr(forest, way)(rows, labels, sample_weight=weights)
     else:

@@ -6,6 +6,7 @@ import dense
 import laws
 import numpy as np
 import pytest
+from grids import grid
 from scipy import integrate, special
 
 from bspforest import BSPForestClassifier, BSPForestRegressor
@@ -36,15 +37,14 @@ def get_kernel(forest, bandwidth: float) -> np.ndarray:
     return matrix.multiply(unit)[slots]
 
 
-@pytest.mark.parametrize(("d", "bandwidth"), [(2, 1.5), (5, 0.6)])
-@pytest.mark.parametrize("cuts", laws.FAMILIES)
-@pytest.mark.parametrize("route", ["batch", "single", "chunks", "forget"])
-def test_kernel_has_its_closed_form(route, cuts, d, bandwidth):
+@grid(2, route=["batch", "single", "chunks", "forget"], cuts=laws.FAMILIES, d=[2, 5])
+def test_kernel_has_its_closed_form(route, cuts, d):
     """E K(x, z) = 1 - s e^s E1(s), s = θ rate(x - z), for trees grown to single points.
 
     Failed without thinning (the time of rejected candidates not counted).
     The last lines show that times off by a twentieth would be noticed.
     """
+    bandwidth = {2: 1.5, 5: 0.6}[d]
     X = np.random.default_rng(30 + d).random((9, d))
     forest = laws.grow(route, X, N_TREES, budget=np.inf, seed=40 + d, cuts=cuts)
     held = forest.held_rows()
@@ -112,7 +112,9 @@ def learn_and_ask(forest, X, y, new, **classes):
     return [*out, np.array([forest.bandwidth_, forest.ridge_, forest.validation_error_])]
 
 
-@pytest.mark.parametrize("kind", ["regression", "two outputs", "3 classes"])
+@pytest.mark.parametrize(
+    "kind", ["regression", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("two outputs", "3 classes"))]
+)
 def test_number_of_threads_changes_no_bit(kind):
     """500 rows and 26 trees are enough for threads to be started. Failed with one sum per thread instead of fixed blocks."""
     rng = np.random.default_rng(6)

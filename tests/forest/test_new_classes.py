@@ -9,6 +9,7 @@ import copy
 
 import numpy as np
 import pytest
+from grids import grid
 from hostile import same
 from invariants import check
 from recount import check_sums
@@ -72,10 +73,10 @@ def test_scores_are_those_of_a_forest_that_knew_all_classes(known, new, tight):
     check_sums(grown._forest)
 
 
-@pytest.mark.parametrize(("known", "new"), CASES)
-@pytest.mark.parametrize("at", [0, 7, 19])
-def test_rows_of_new_classes_are_learned(known, new, at, tight):
+@grid(1, case=CASES, at=[0, 7, 19])
+def test_rows_of_new_classes_are_learned(case, at, tight):
     """Wherever they are in their chunk. Failed with labels held that kept their codes."""
+    known, new = case
     every = sorted(known + new)
     y = np.array(list(known))[ROUND % len(known)]
     y[150 + at], y[180:] = new[0], np.array(every)[ROUND[180:] % len(every)]

@@ -15,6 +15,7 @@ import dense
 import invariants
 import numpy as np
 import pytest
+from grids import grid
 from recount import check_sums
 
 from bspforest import BSPForestClassifier, BSPForestRegressor
@@ -105,8 +106,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", CHANGES)
+@grid(1, kind=list(KINDS), name=list(CHANGES))
 def test_a_change_happens_wholly_or_not_at_all(kind, name):
     change = CHANGES[name]
     begun = make(kind).fit(X[:40], y[:40], keys=[f"k{k}" for k in range(40)])
@@ -150,6 +150,7 @@ def test_making_it_whole_can_be_interrupted(kind):
         check(forest)
 
 
+@pytest.mark.long
 def test_a_large_chunk():
     begun = make("given").fit(X[:300], y[:300])
     seen = set()

@@ -211,7 +211,8 @@ def make_rows(d):
     return X
 
 
-CASES = [(2, PairHulls, 4), (2, PairHulls, 2), (3, PairHulls, 4), (3, Box, 3)]
+LONG_CASES = [(2, PairHulls, 4), (3, PairHulls, 4)]
+CASES = [(2, PairHulls, 2), (3, Box, 3), *(pytest.param(*case, marks=pytest.mark.long) for case in LONG_CASES)]
 
 
 @pytest.mark.parametrize(("d", "shape", "min_split"), CASES)

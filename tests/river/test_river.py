@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import pytest
+from grids import grid
 
 river = pytest.importorskip("river", reason="river is not installed: pip install 'bspforest[river]'")
 
@@ -45,8 +46,7 @@ def held(model):
     return model._forest.held_rows()
 
 
-@pytest.mark.parametrize("forest", FORESTS)
-@pytest.mark.parametrize("values", VALUES)
+@grid(1, forest=FORESTS, values=VALUES)
 def test_rivers_checks_pass(forest, values):
     for params in forest._unit_test_params():
         model = forest(**params, prediction=values)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -99,22 +98,6 @@ def failing_allocation(k: int) -> Iterator[list[int]]:
 def inject_into(thread: threading.Thread, error: type[BaseException]) -> None:
     """Raise an exception in another thread, at whatever it does."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(error))
-
-
-@contextmanager
-def at_most(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError in the main thread if a block takes longer: it waits for a lock, most likely."""
-
-    def stop(number: int, frame: Any) -> None:
-        raise TimeoutError(f"still waiting after {seconds} seconds")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def run_in_thread(call: Callable[[], Any], seconds: float = 20.0) -> Any:

@@ -17,6 +17,9 @@ from invariants import check
 from bspforest import BSPForestClassifier, BSPForestRegressor, load
 from bspforest.trees.check_trees import check_trees
 
+# Seconds after which an exception was lost: Python ignores those that are raised in a finalizer.
+LOST = 30
+
 SIGNALS = (signal.SIGALRM, signal.SIGTERM, signal.SIGUSR1)
 
 
@@ -144,9 +147,19 @@ def _make_forest(seed: int):
     return forest, rng, classify, known
 
 
+def _load_kernels() -> None:
+    """Load whatever changes need: an exception in the middle of that is taken for a damaged file."""
+    for seed in range(4):
+        forest, rng, classify, known = _make_forest(seed)
+        for _ in range(10):
+            _change_at_random(forest, rng, classify, known)
+        _check_whole(forest)
+
+
 def run_signals(moments: int, folder: Path, *, seed: int = 0) -> Counter:
     """Interrupt learning and forgetting in the main thread by handlers that raise, at random moments."""
     counts: Counter = Counter()
+    _load_kernels()
 
     def handler(number, frame):
         counts[signal.Signals(number).name] += 1
@@ -169,8 +182,10 @@ def run_signals(moments: int, folder: Path, *, seed: int = 0) -> Counter:
                     signal.setitimer(signal.ITIMER_REAL, delay)
                 else:
                     thread.start()
-                while True:
+                end = time.monotonic() + LOST
+                while time.monotonic() < end:
                     _change_at_random(forest, rng, classify, known)
+                counts["lost"] += 1
             except Interrupted:
                 counts["raised"] += 1
             if thread.ident is not None:
@@ -191,6 +206,7 @@ def run_signals(moments: int, folder: Path, *, seed: int = 0) -> Counter:
 def run_injected(moments: int, folder: Path, *, seed: int = 0) -> Counter:
     """Inject exceptions into a thread that learns and forgets, as task queues do for their soft limits."""
     counts: Counter = Counter()
+    _load_kernels()
     forest, rng, classify, known = _make_forest(seed)
     inject = ctypes.pythonapi.PyThreadState_SetAsyncExc
     failures: list[BaseException] = []

@@ -5,14 +5,14 @@ from __future__ import annotations
 import laws
 import numpy as np
 import pytest
+from grids import grid
 from invariants import check
 
 from bspforest import BSPForestClassifier, BSPForestRegressor
 from bspforest.trees.layout import NOTHING
 
 
-@pytest.mark.parametrize("cuts", ["pairs", "axes", "isotropic"])
-@pytest.mark.parametrize("together", [1, 3, 40])
+@grid(1, cuts=laws.FAMILIES, together=[1, 3, 40])
 def test_boxes_are_tight_after_every_change(cuts, together):
     """Fails if the bounds in a record stay as they were when its box grows, or if forgetting leaves boxes as they are."""
     X = np.random.default_rng(0).random((40, 3))

@@ -15,13 +15,14 @@ from __future__ import annotations
 import laws
 import numpy as np
 import pytest
+from grids import grid
 from scipy import stats
 
 N_TREES = 10_000
+BUDGETS = {1: 0.7, 2: 0.5, 3: 0.3, 6: 0.1}  # by the number of features
 
 
-@pytest.mark.parametrize("d", [2, 3, 4, 5, 6])
-@pytest.mark.parametrize("route", laws.ROUTES)
+@grid(1, route=laws.ROUTES, d=[2, 3, 4, 5, 6])
 def test_root_time_is_exponential(route, d):
     """The time of the root's cut is Exp(Λ), Λ half the perimeters of the hulls; a small budget leaves most cuts pending."""
     X = np.random.default_rng(d).random((12, d))
@@ -30,11 +31,10 @@ def test_root_time_is_exponential(route, d):
     assert stats.kstest(times, "expon", args=(0, 1 / laws.root_rate(X))).pvalue > 1e-3
 
 
-@pytest.mark.parametrize(("d", "tau"), [(1, 0.7), (2, 0.5), (3, 0.3), (6, 0.1)])
-@pytest.mark.parametrize("cuts", laws.FAMILIES)
-@pytest.mark.parametrize("route", laws.ROUTES)
-def test_pair_probability(route, cuts, d, tau):
+@grid(2, route=laws.ROUTES, cuts=laws.FAMILIES, d=list(BUDGETS))
+def test_pair_probability(route, cuts, d):
     """Two points share a leaf with probability exp(-τ rate(x - r)), with min_samples_split=2 (Lemma 1)."""
+    tau = BUDGETS[d]
     X = np.random.default_rng(10 * d).random((9, d))
     forest = laws.grow(route, X, N_TREES, budget=tau, seed=d, cuts=cuts)
     a, b = np.triu_indices(len(X), 1)

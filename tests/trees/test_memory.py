@@ -19,6 +19,7 @@ from bspforest.trees import layout, memory, trees
 from bspforest.trees.parallel import WORTH_THREADS, run_parts
 
 
+@pytest.mark.long
 def test_building_with_too_little_room(monkeypatch):
     """If trees need more room than was estimated, they get more, and are the same. Fails if a random stream goes on meanwhile."""
     X = np.random.default_rng(6).random((9_000, 2))
@@ -107,6 +108,7 @@ assert 10 < failed < 30
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on memory")
 @pytest.mark.parametrize(("values", "step"), [("mean", 3), ("ridge", 3)])
 def test_forest_is_whole_after_memory_ran_out(values, step):
@@ -117,7 +119,7 @@ def test_forest_is_whole_after_memory_ran_out(values, step):
     # Return freed memory to the system, and give threads no memory of their own.
     settings = {"MALLOC_MMAP_THRESHOLD_": "1000000", "MALLOC_ARENA_MAX": "1"}
     command = [sys.executable, "-c", SHORT_OF_MEMORY, values, str(step)]
-    subprocess.run(command, env={**os.environ, **settings}, check=True, timeout=300)
+    subprocess.run(command, env={**os.environ, **settings}, check=True, timeout=1200)
 
 
 def test_without_threads(monkeypatch):

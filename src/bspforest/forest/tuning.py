@@ -7,6 +7,7 @@ error. Rounds of feature weights go on whatever the first ones say, and the best
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from .bandwidth import find_median_root_time
 from .columns import find_columns, find_recency, find_unit
 from .config import AUTO_CUTS, FAMILIES
 from .feature_weights import can_learn, find_shares, find_slopes, find_weights
-from .held_out import HeldOut, pick_ridge
+from .held_out import FEW_ROWS, HeldOut, pick_ridge
 from .recency import MIN_HALF_LIFE, choose_half_life
 from .solver import KernelMatrix
 from .stepping import choose_step
@@ -28,9 +29,11 @@ if TYPE_CHECKING:
     from .forest import OnlineForest
     from .ridge import RidgePrediction
 
-# Rows and trees with which everything is tried, rows times label columns, and rows at least.
+# Rows and trees with which everything is tried, rows times label columns, and rows at least. Trees differ in their errors: with few rows,
+# up to twice as many are tried.
 SAMPLE_ROWS = 10_000
-SAMPLE_TREES = 50
+SAMPLE_TREES, MAX_SAMPLE_TREES = 50, 100
+FEW_PAIRS = 250_000
 SAMPLE_ENTRIES, MIN_SAMPLE_ROWS = 40_000, 4_000
 
 # Multiples of the median time of the first cuts, and ridges, that are tried.
@@ -49,8 +52,10 @@ WORTH_SELECTING = 0.7
 # Rounds in which feature weights are learned: in a batch, and at each doubling of a stream.
 ROUNDS, ROUNDS_IN_STREAM = 5, 1
 
-# Standard errors of the paired differences by which other coordinates must be better. (Best of several: one is exceeded by chance.)
-CLEARLY = 2.0
+# Standard errors of the paired differences by which other coordinates must be better: in one draw of folds and trees, and in the mean of several,
+# which are taken with at most `FEW_ROWS` in a batch. (One draw is better by one standard error by chance now and then.)
+CLEARLY, CLEARLY_IN_MEAN = 2.0, 1.0
+MORE_DRAWS = 2
 
 # Weights are the same if no logarithm differs by so much.
 SAME_WEIGHTS = 0.1
@@ -208,6 +213,8 @@ class _Sample:
         As given.
     ridges : ndarray
         Those to try, in increasing order.
+    draws : list of _Sample
+        The same rows with other folds and streams, where one draw would decide by chance.
     """
 
     like: TreeEnsemble
@@ -219,6 +226,14 @@ class _Sample:
     bandwidth: float | None
     ridges: np.ndarray
     held_out: HeldOut = field(init=False)
+    draws: list[_Sample] = field(default_factory=list)
+
+    def redraw(self, held_out: HeldOut, rng: np.random.Generator) -> _Sample:
+        """Return the same rows with other folds and streams."""
+        streams = rng.integers(0, 2**64, size=self.streams.shape, dtype=np.uint64)
+        sample = replace(self, streams=streams, draws=[])
+        sample.held_out = held_out
+        return sample
 
     def select(self, some: np.ndarray) -> None:
         """Keep some of the rows."""
@@ -286,11 +301,24 @@ class _Trial:
         """The mean error with the present bandwidth and the best ridge."""
         return float(self._errors[self._at].mean(axis=1).min())
 
-    def beats(self, other: _Trial) -> bool:
-        """Return whether the errors are clearly lower."""
-        errors, others = (t._errors[t._at][t._errors[t._at].mean(axis=1).argmin()] for t in (self, other))
-        gaps = others - errors
-        return bool(gaps.mean() > CLEARLY * gaps.std() / np.sqrt(len(gaps)))
+    def beats(self, other: _Trial) -> Steps[bool]:
+        """Return whether the errors are clearly lower, in the mean of several draws of folds and trees if rows are few."""
+        losses, others = self._find_losses(), other._find_losses()
+        margin = CLEARLY_IN_MEAN if self.sample.draws else CLEARLY
+        allowed = margin * float((others - losses).std()) / np.sqrt(len(losses))
+        gaps = [float((others - losses).mean())]
+        for sample in self.sample.draws:
+            means = []
+            for trial in (self, other):
+                again = yield from _Trial(sample, trial.coordinates).start(trial.ratio)
+                means.append(again.error)
+            gaps.append(means[1] - means[0])
+        return float(np.mean(gaps)) > allowed
+
+    def _find_losses(self) -> np.ndarray:
+        """Return the error of each row held out with the present bandwidth and the best ridge."""
+        errors = self._errors[self._at]
+        return errors[errors.mean(axis=1).argmin()]
 
     def choose(self) -> Settings:
         """Return the settings with the present bandwidth."""
@@ -336,7 +364,7 @@ def search_settings(prediction: RidgePrediction, forest: OnlineForest) -> Steps[
         return replace(used, unit=np.nan, step=1.0, coordinates=current, half_life=half_life or used.half_life)
     y, n_classes = find_columns(forest, slots), config.n_classes
     X = forest.trees.given[slots]
-    streams = rng.integers(0, 2**64, size=(min(SAMPLE_TREES, forest.trees.n_trees), 4), dtype=np.uint64)
+    streams = rng.integers(0, 2**64, size=(count_trees(forest, len(some)), 4), dtype=np.uint64)
     ridges = RIDGES if ridge is None else np.array([ridge])
     sample = _Sample(forest.trees, X, y, w, config.budget(len(some)), streams, bandwidth, ridges)
     other = None
@@ -363,7 +391,10 @@ def search_settings(prediction: RidgePrediction, forest: OnlineForest) -> Steps[
     y, w = sample.y, sample.w
     if half_life < np.inf:
         sample.w = w = w * find_recency(times[-1] - times[-len(w) :], half_life)
-    sample.held_out = HeldOut(np.arange(len(w)), y, w, n_classes=n_classes, order=prediction.order, rng=rng)
+    draw_folds = partial(HeldOut, np.arange(len(w)), y, w, n_classes=n_classes, order=prediction.order, rng=rng)
+    sample.held_out = draw_folds()
+    if len(w) <= FEW_ROWS and prediction.order == "any":
+        sample.draws = [sample.redraw(draw_folds(), rng) for _ in range(MORE_DRAWS)]
     n_rounds = rounds if config.learns_weights else 0
     ratio = None if used is None or starts_over or not 0 < used.unit < np.inf else used.bandwidth / used.unit
     families = [FAMILIES[name] for name in AUTO_CUTS] if config.cuts == "auto" else []
@@ -414,14 +445,13 @@ def _try_coordinates(
     yield from first.climb()
     error_before = first.choose().error
     if other is not None:
-        trial = yield from _Trial(sample, other).start(best.ratio)
-        best = trial if trial.beats(best) else best
-    outcome, plain = "kept", best
-    last = best
+        best = yield from _try_instead(best, other)
+    plain = last = best
+    outcome = "kept"
     for _ in range(n_rounds if can_learn(sample.like) else 0):
         weights = last.learn_weights()
         yield 10 * last.matrix.count_work(1)
-        outcome = "rejected" if outcome == "kept" else outcome
+        outcome = "rejected"
         if weights is None or np.abs(np.log(weights / last.coordinates.weights)).max() < SAME_WEIGHTS:
             break
         trial = yield from _Trial(sample, last.coordinates.weigh(weights)).start(last.ratio)
@@ -429,18 +459,31 @@ def _try_coordinates(
             between = np.sqrt(weights * last.coordinates.weights)
             half = yield from _Trial(sample, last.coordinates.weigh(between)).start(last.ratio)
             trial = min(trial, half, key=_get_error)
-        if trial.error < best.error:
-            best, outcome = trial, "accepted"
-        last = trial
-    if not best.beats(plain):
-        best, outcome = plain, "rejected" if outcome == "accepted" else outcome
+        best, last = min(best, trial, key=_get_error), trial
+    # Axes may need the weights that pairs can do without, so both are tried.
+    learned = [] if best is plain else [best]
+    others = []
     for family in families:
-        if family != best.coordinates.family:
-            trial = yield from _Trial(sample, best.coordinates.cut_by(family)).start(best.ratio)
-            best = trial if trial.beats(best) else best
+        for start in (plain, *learned):
+            if start.coordinates.family != family:
+                others.append((yield from _Trial(sample, start.coordinates.cut_by(family)).start(start.ratio)))
+    best = plain
+    for trial in (*learned, *others):
+        best = trial if (yield from trial.beats(best)) else best
+    if other is not None and best is not plain:  # the scaling was chosen with other weights
+        kind = other if best.coordinates.kind != other.kind else first.coordinates
+        best = yield from _try_instead(best, kind.weigh(best.coordinates.weights).cut_by(best.coordinates.family))
+    if not np.array_equal(best.coordinates.weights, first.coordinates.weights):
+        outcome = "accepted"
     if best is not first:
         yield from best.climb()
     return best, plain, outcome, error_before
+
+
+def _try_instead(best: _Trial, coordinates: Coordinates) -> Steps[_Trial]:
+    """Return a trial of other coordinates if it is clearly better, else the best one so far."""
+    trial = yield from _Trial(best.sample, coordinates).start(best.ratio)
+    return trial if (yield from trial.beats(best)) else best
 
 
 def _get_error(trial: _Trial) -> float:
@@ -455,6 +498,11 @@ def shorten_half_life(n_since: int) -> float:
 def count_sampled(n_columns: int) -> int:
     """Return how many rows settings are tried on, at most."""
     return min(SAMPLE_ROWS, max(MIN_SAMPLE_ROWS, SAMPLE_ENTRIES // n_columns))
+
+
+def count_trees(forest: OnlineForest, n_rows: int) -> int:
+    """Return how many trees settings are tried with: more if rows are few."""
+    return min(int(np.clip(FEW_PAIRS // n_rows, SAMPLE_TREES, MAX_SAMPLE_TREES)), forest.trees.n_trees)
 
 
 def find_current(prediction: RidgePrediction, forest: OnlineForest) -> Coordinates:

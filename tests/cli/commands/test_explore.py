@@ -157,7 +157,9 @@ on_posix = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 
 
 @on_posix
-@pytest.mark.parametrize("gaps", [(), (0.0,), (0.01,), (0.05,), (0.1,), (0.02,) * 20])
+@pytest.mark.parametrize(
+    "gaps", [(), (0.02,) * 20, *(pytest.param((gap,), marks=pytest.mark.long) for gap in (0.0, 0.01, 0.05, 0.1))]
+)
 def test_interrupts_end_the_command(gaps):
     """The first one does; others may follow at any time until the process has ended."""
     command = [sys.executable, "-c", PROGRAM, "explore", "--no-browser", "--trees", "3"]

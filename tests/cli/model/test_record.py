@@ -96,6 +96,7 @@ def test_the_true_record_is_accepted(forge, run, data):
         assert run(*command)[0] == 0, command
 
 
+@pytest.mark.long
 def test_mutated_records(forge, run, data):
     """No change of any value makes a command fail as if it had a bug; a value of another type is called damaged."""
     write, record, model = forge

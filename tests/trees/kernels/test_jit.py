@@ -36,6 +36,7 @@ def run(cache, **environment):
     return [[float(value) for value in line.split()] for line in shown.splitlines()]
 
 
+@pytest.mark.long
 def test_uncompiled_and_with_bounds_checks(tmp_path):
     """Kernels give the same results compiled, uncompiled and with bounds checks; nothing is compiled at first use."""
     cache = tmp_path / "plain"

@@ -29,6 +29,7 @@ def run(cache: Path) -> tuple[str, str]:
     return done.stdout, done.stderr
 
 
+@pytest.mark.long
 def test_damaged_files_are_named_and_made_anew(tmp_path):
     first, said = run(tmp_path)
     assert said == ""
