@@ -89,7 +89,12 @@ def test_weights_that_were_rejected():
 
 def test_weights_that_were_rejected_in_a_fit(monkeypatch):
     """The estimator warns of it. Failed without the importances in the revision."""
-    monkeypatch.setattr("bspforest.forest.tuning._Trial.beats", lambda *trials: False)
+
+    def never(*trials):
+        yield 0.0
+        return False
+
+    monkeypatch.setattr("bspforest.forest.tuning._Trial.beats", never)
     said = catch(lambda: BSPForestRegressor(20, random_state=0).fit(X, np.sin(3 * X[:, 0]) + NOISE))
     assert len(said) == 1 and said[0].startswith("BSPForestRegressor: Weights of features did not clearly lower")
 
