@@ -320,7 +320,7 @@ def forget_some(seed: int, *, other: bool, path: Path) -> BSPForestRegressor:
     learn(rows[:begun], labels[:begun], keys=keys[:begun])
     for k in range(begun, n):
         forest.partial_fit(rows[k : k + 1], labels[k : k + 1], keys=keys[k : k + 1])
-    forest.forget(keys=[keys[k] for k in gone])
+    forest.forget(keys=[keys[k] for k in gone], strict=True)
     forest.save(path)
     return forest
 

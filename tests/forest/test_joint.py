@@ -154,7 +154,7 @@ def make_twins(kind: str = "regression", **parameters):
     new = make_rows(20, seed=6)
     assert not np.array_equal(ask(twins[0], new), ask(twins[1], new)), "until now the labels have a say"
     for forest in twins:
-        forest.forget([50, 11]).forget(55)
+        forest.forget([50, 11]).forget(55, strict=True)
     return twins, new
 
 

@@ -214,7 +214,7 @@ def test_a_class_that_comes_late_is_solved_for():
     scores = prediction.predict(forest, X)
     forest.duals[:] = 0.0
     prediction.solved = prediction.solved._replace(n_held=0)
-    prediction.solve(forest, None, rebuilt=False)
+    prediction.solve(forest, None)
     np.testing.assert_allclose(prediction.predict(forest, X), scores, atol=0.02)  # the tolerance of a solve
     np.testing.assert_allclose(scores.sum(axis=1), 1.0, atol=0.02)
 

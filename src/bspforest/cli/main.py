@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 from .errors import CommandError
 from .parser import make_parser
@@ -55,11 +56,26 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _run_quietly(command: ModuleType, options: argparse.Namespace) -> int:
-    """Run a command without the warnings of the estimators about columns: it prints its own hints on them."""
-    from ..tables.suspects import ColumnWarning  # imports numpy
+    """Run a command without the warnings of the estimators about columns: it prints its own hints on them.
+
+    Of their warnings about what they have decided, the first one is printed as a line.
+    """
+    from ..forest.advice import TuningWarning  # imports numpy
+    from ..tables.suspects import ColumnWarning
+
+    told = False
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        nonlocal told
+        if not issubclass(category, TuningWarning):
+            shown(message, category, *where, **more)
+        elif not told:
+            told = True
+            print_errors(f"bspforest: {str(message).partition(': ')[2]}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ColumnWarning)
+        shown, warnings.showwarning = warnings.showwarning, show
         return command.run(options)
 
 

@@ -15,7 +15,7 @@ from ..estimators.regressor import BSPForestRegressor
 from ..forest.config import ForestConfig
 from ..forest.forest import OnlineForest
 from ..forest.locking import lock_of
-from ..forest.ridge import make_prediction
+from ..forest.prediction import make_prediction
 from ..forest.tree_operations import LOCAL_OPERATIONS
 from ..forest.tree_view import TreeViews
 from .cluster import MAX_ATTEMPTS, TreesLostError
@@ -83,12 +83,12 @@ class OnCluster(BSPForest):
         self._repeat(learn)
         return self
 
-    def _forget_rows(self, ids: np.ndarray) -> None:
+    def _forget_rows(self, ids: np.ndarray, *, strict: bool) -> None:
         held = self._forest.n_held
 
         def forget() -> None:
             if self._forest.n_held == held:
-                super(OnCluster, self)._forget_rows(ids)
+                super(OnCluster, self)._forget_rows(ids, strict=strict)
 
         self._repeat(forget)
 

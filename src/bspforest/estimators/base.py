@@ -21,7 +21,7 @@ from ..forest.forest import OnlineForest
 from ..forest.held_out import Order
 from ..forest.keys import SALT_BYTES, KeyTable
 from ..forest.locking import lock_of
-from ..forest.ridge import make_prediction
+from ..forest.prediction import make_prediction
 from ..forest.tree_view import TreeViews
 from ..forest.tuning import Revision, Settings
 from ..progress import SILENT, Progress
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 # Attributes of a fitted estimator, which `fit` makes anew.
 FITTED = (
-    *("_forest", "_encoder", "_lock", "_checked", "_fit_parameters"),
+    *("_forest", "_encoder", "_lock", "_checked", "_fit_parameters", "_judged", "_advised"),
     *("classes_", "n_features_in_", "feature_names_in_"),
 )
 
@@ -172,6 +172,7 @@ class BSPForest(EncodesTables):
         self._set_verbosity()
         self._set_threads()
         forest.learn(X, y, w, self._make_progress(len(X)), keys=encoded, order=order)
+        self._advise()
         return self
 
     def _make_forest(self, config: ForestConfig, seed: np.ndarray) -> OnlineForest:
@@ -208,6 +209,7 @@ class BSPForest(EncodesTables):
             finally:
                 if self._forest.n_seen > n_seen:
                     self._encoder = encoder
+        self._advise()
         return self
 
     def _read(self, read: Callable[[], T]) -> T:
@@ -240,7 +242,7 @@ class BSPForest(EncodesTables):
     def _set_threads(self) -> None:
         self._forest.trees.n_threads = 1 if self.n_jobs is None else int(joblib.effective_n_jobs(int(self.n_jobs)))
 
-    def forget(self, ids: Any = None, *, keys: Any = None) -> Self:
+    def forget(self, ids: Any = None, *, keys: Any = None, strict: bool = False) -> Self:
         """Forget rows exactly: what is left is distributed as if they had never been seen.
 
         If they alone reached an end of the range that a feature is scaled by, the trees are built afresh with the range of
@@ -248,12 +250,20 @@ class BSPForest(EncodesTables):
         shows, and their part in the means that gaps are filled by. (What remains is that other rows of rare categories share the feature
         "(other)".)
 
+        With ridge predictions, trees and duals are found again before the next answer, with the settings in use: feature weights,
+        scaling, bandwidth, ridge, half-life. Settings were chosen with the rows, too. They are chosen again from the rows left, in slices
+        with rows learned later; or before the next answer, once more than a tenth of the rows are forgotten. Until then,
+        ``revisions_[-1].n_forgotten`` is above 0.
+
         Parameters
         ----------
         ids : int, array-like of int or of bool
             Rows counted in order of arrival, from 0; or a mask of the rows held, oldest first, as in `held_rows`.
         keys : str, int or array-like of them
             Instead of ``ids``: all rows that were learned with one of these keys.
+        strict : bool, default=False
+            Choose the settings again now, so that nothing depends on the rows when this returns: it takes as long as `fit`. With ``ids=[]``
+            for rows that were forgotten before.
 
         Returns
         -------
@@ -274,7 +284,9 @@ class BSPForest(EncodesTables):
             self._set_threads()
             self._forest.ask_budget(n_less=len(wanted))
             with lock_of(self).readers_out():
-                self._forget_rows(wanted)
+                self._forget_rows(wanted, strict=strict)
+            if strict:
+                self._read(lambda: None)  # makes the forest whole
         return self
 
     def held_keys(self) -> list[str | None]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from .._validation import FOREST_CONSTRAINTS
+from ..forest.advice import TuningWarning, find_advice
 from ..forest.config import ForestConfig, make_scaling, make_weights
 from ..forest.conversion import convert_forest, share_weights
 from ..forest.feature_weights import find_importances
@@ -15,6 +17,7 @@ from ..forest.forest import OnlineForest
 from ..sizes import make_config
 from ..tables.encoder import TableEncoder
 from ..tables.reading import Table
+from ..tables.suspects import find_level
 from .inputs import begin_encoding, get_names, read_input
 
 
@@ -40,6 +43,21 @@ class HoldsEncodedRows:
 
     # How columns with missing values and categories become features; None for numbers only.
     _encoder: TableEncoder | None = None
+
+    # The latest revision that was looked at for advice, and whether any was given.
+    _judged: Any = None
+    _advised = False
+
+    def _advise(self) -> None:
+        """Issue a `TuningWarning`, once, if the forest has decided something that the user should know."""
+        revisions = self._forest.prediction.revisions
+        if self._advised or not revisions or revisions[-1] is self._judged:
+            return
+        self._judged = revisions[-1]
+        advice = find_advice(revisions[-1])
+        if advice is not None:
+            self._advised = True
+            warnings.warn(f"{type(self).__name__}: {advice}", TuningWarning, stacklevel=find_level())
 
     def _make_config_for(self, encoder: TableEncoder, n_classes: int, n_outputs: int) -> ForestConfig:
         """Return what a forest is made with whose rows come from an encoder."""
@@ -71,26 +89,26 @@ class HoldsEncodedRows:
         ids: np.ndarray,
         X: np.ndarray,
         *,
-        exactly: bool = False,
+        strict: bool = False,
     ) -> OnlineForest:
         """Return the forest with some of its rows, X, as another encoder has encoded them."""
         sources, groups = encoder.find_sources(before), encoder.describe_layout().groups
-        return convert_forest(self._forest, ids, X, sources, groups, exactly=exactly)
+        return convert_forest(self._forest, ids, X, sources, groups, strict=strict)
 
-    def _forget_rows(self, ids: np.ndarray) -> None:
+    def _forget_rows(self, ids: np.ndarray, *, strict: bool) -> None:
         """Forget rows, and what they have taught the encoder."""
         forest, before = self._forest, self._encoder
         if before is None or not len(ids):
-            forest.forget(ids)
+            forest.forget(ids, strict=strict)
             return
         held = forest.rows.held_ids()
         is_kept = ~np.isin(held, ids)
         rows = forest.held_rows()[is_kept]
         encoder, X = before.recount(rows)
         if encoder.width == before.width and np.array_equal(X, rows):
-            forest.forget(ids)
+            forest.forget(ids, strict=strict)
         else:
-            self._forest, self._encoder = self._convert(before, encoder, held[is_kept], X, exactly=True), encoder
+            self._forest, self._encoder = self._convert(before, encoder, held[is_kept], X, strict=strict), encoder
             return
         self._encoder = encoder
 

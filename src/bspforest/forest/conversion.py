@@ -18,9 +18,9 @@ def convert_forest(
     sources: np.ndarray,
     groups: np.ndarray | None,
     *,
-    exactly: bool = False,
+    strict: bool = False,
 ) -> OnlineForest:
-    """Return a forest that stores some of the rows of another with other features. The other one stays as it is.
+    """Return a forest that stores some of the rows of another with other features, and forgets the rest. The other one stays as it is.
 
     It is torn: its trees are built when it is next used, which is exact. Ids, random streams and settings go on.
 
@@ -35,19 +35,21 @@ def convert_forest(
         Which of the old features each new one is; -1 if it is none. Weights are taken over.
     groups : ndarray or None
         New features with the same number share a weight.
-    exactly : bool
-        The rows that are left out are forgotten, as if they had never been seen.
+    strict : bool
+        See `OnlineForest.forget`.
     """
     other = forest.copy_without_trees()
     other.torn = True
     other.config = config = _convert_config(forest.config, sources, groups)
     slots, held = forest.rows.slots_of(ids), forest.rows.held_ids()
     gone = held[~np.isin(held, ids)]
+    other.stale = forest.stale
     if len(gone):
+        other.prediction = forest.prediction.forget(len(gone), len(ids), strict=strict)
+        other.stale |= other.prediction.is_ridge
         other.rows = other.rows.remove(gone)
         other.keys.wipe(gone)
     other.trees = forest.trees.make_converted(slots, X, groups)
-    other.stale = forest.stale or (exactly and other.prediction.is_ridge)
     if config.is_scaled_by_rows and len(slots):
         scaled = Coordinates.fit(forest.trees.coordinates.kind, other.trees.given, slots)
     else:

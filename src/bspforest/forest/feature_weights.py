@@ -126,9 +126,13 @@ def find_importances(forest: OnlineForest) -> np.ndarray:
     if not len(slots) or (d > 1 and not can_learn(forest.trees)):
         return np.full(d, np.nan if len(slots) else 0.0)
     n_trees = min(forest.trees.n_trees, MAX_TREES, max(FEWEST_TREES, MAX_PAIRS // len(slots)))
-    arrays = forest.trees.arrays
     _, y, w = collect_columns(forest, forest.prediction.half_life)
     slopes = find_slopes(KernelMatrix(forest.trees, len(slots), 1.0, n_trees, knows_nodes=True), y, w)
-    shares = slopes * (arrays.rows[slots] * arrays.scaling[SCALE]).var(axis=0)
+    return find_shares(forest.trees, slots, slopes)
+
+
+def find_shares(trees: TreeEnsemble, slots: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+    """Return the share of each feature in what labels vary by in the rows in some slots, given their slopes."""
+    shares = slopes * (trees.arrays.rows[slots] * trees.arrays.scaling[SCALE]).var(axis=0)
     total = shares.sum()
-    return shares / total if total > 0 else np.zeros(d)
+    return shares / total if total > 0 else np.zeros(len(shares))

@@ -102,7 +102,7 @@ class OnlineForest:
     torn : bool
         Whether trees and duals may disagree with the rows: `make_whole` must be called before anything is read.
     stale : bool
-        Whether settings were chosen with labels that are forgotten: `make_whole` chooses them again.
+        Whether predictions depend on labels that are forgotten: `make_whole` finds them again.
     """
 
     def __init__(
@@ -331,11 +331,11 @@ class OnlineForest:
             self.torn = self.stale = False
             return
         if self.stale:
-            self.prediction, self.stale = self.prediction.make_fresh(), False
             if self._trees_depend_on_labels:
                 # Trees, and how often their random streams were asked, may have depended on labels that are forgotten.
                 self.trees.set_streams(make_streams([self.prediction.seed, self.n_seen], self.trees.n_trees))
                 must_build = True
+            self.stale = False
         self._build_all(self.prediction.order, SILENT, must_build=must_build)
         self.torn = False
 
@@ -373,7 +373,7 @@ class OnlineForest:
         must_build |= not self.trees.coordinates.is_equal(coordinates)
         if must_build:
             self.build(coordinates, progress)
-        self.prediction.solve(self, decided, rebuilt=must_build)
+        self.prediction.solve(self, decided)
 
     def build(self, coordinates: Coordinates, progress: Progress = SILENT) -> None:
         """Build all trees from the rows stored, in these coordinates."""
@@ -401,12 +401,13 @@ class OnlineForest:
     # ------------------------------------------------------------------------------------------------------------------
     # Forgetting
 
-    def forget(self, ids: np.ndarray) -> None:
+    def forget(self, ids: np.ndarray, *, strict: bool = False) -> None:
         """Forget rows, which must be stored, each named once: all of them, or none if this raises before.
 
+        ``strict``: settings that were chosen with them are dropped, not kept until others are found.
         Trees of a forest that is torn are not touched: with little memory, forgetting rows comes before building.
         """
-        if not len(ids):
+        if not len(ids) and not (strict and self.prediction.n_forgotten):
             return
         left = self.n_held - len(ids)
         if left and (budget := self.config.budget(left)) > self.budget and not self.torn:
@@ -416,10 +417,10 @@ class OnlineForest:
             )
         slots, after = self.rows.slots_of(ids), self.rows.remove(ids)
         at_end = self._find_ends(slots)
-        stale = self.prediction.remembers_labels
+        stale, prediction = self.prediction.remembers_labels, self.prediction.forget(len(ids), left, strict=strict)
         keeps_trees = not self.torn and not (stale and self._trees_depend_on_labels)
         self.torn = True
-        self.rows, self.stale = after, self.stale or stale
+        self.prediction, self.stale, self.rows = prediction, self.stale or stale, after
         self.keys.wipe(ids)
         if keeps_trees:
             self._remove(slots)

@@ -144,6 +144,10 @@ class HeldOut:
         """Return the mean of errors in units of the labels."""
         return float(errors.mean()) * self.scale**2
 
+    def find_error_of_mean(self) -> float:
+        """Return the mean error of predicting the mean label, in units of the labels."""
+        return self.average(self._lose(np.zeros_like(self._y)))
+
     def _lose(self, predicted: np.ndarray) -> np.ndarray:
         """Return the loss of each row, times its weight."""
         gaps = self._y - self._means[self._columns] - predicted

@@ -44,6 +44,9 @@ class MeanPrediction:
     seed = 0
     verbose = False
     half_life = np.inf
+    settings = None
+    n_forgotten = 0
+    revisions: tuple[()] = ()
 
     def __init__(self, operations: TreeOperations = LOCAL_OPERATIONS, centre: float = 0.0) -> None:
         self.operations = operations
@@ -58,9 +61,9 @@ class MeanPrediction:
         """Return what is kept beside the trees, as JSON can hold it."""
         return {"centre": self.centre}
 
-    def make_fresh(self) -> MeanPrediction:
-        """Return a prediction that has seen no label."""
-        return MeanPrediction(self.operations)
+    def forget(self, n: int, n_left: int, *, strict: bool) -> MeanPrediction:
+        """Return the prediction once n rows are forgotten, and so many left: `recentre` does the rest."""
+        return self if n_left else MeanPrediction(self.operations)
 
     # ------------------------------------------------------------------------------------------------------------------
     # Terms
@@ -79,7 +82,7 @@ class MeanPrediction:
         self.centre = centre
         self.carry(forest, forest.rows.held_slots())
 
-    def solve(self, forest: OnlineForest, decided: Any, *, rebuilt: bool) -> None:
+    def solve(self, forest: OnlineForest, decided: Any) -> None:
         """Do nothing once trees are built."""
 
     def learn(self, forest: OnlineForest, slots: np.ndarray, *, n_leaving: int) -> None:

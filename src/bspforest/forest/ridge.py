@@ -13,17 +13,17 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..drift import DriftDetector
 from ..trees.coordinates import Coordinates
-from ..trees.trees import TreeEnsemble
+from .bandwidth import fit_bandwidth
 from .calibration import Calibration, calibrate, expand
 from .columns import collect_columns, find_columns, find_recency, find_unit, insert_columns, insert_means
 from .held_out import Order, center
-from .means import MeanPrediction
+from .rows import Moment
 from .solver import KernelMatrix, count_work, solve_in_steps
 from .steps import Instalments, finish
 from .tree_operations import LOCAL_OPERATIONS, TreeOperations
@@ -33,7 +33,6 @@ from .tuning import (
     Settings,
     count_sampled,
     find_current,
-    find_median_root_time,
     search_settings,
     shorten_half_life,
 )
@@ -74,8 +73,8 @@ KEPT_AFTER_CHANGE = 256
 # 0.274 with 16, 0.283 with 8; ChickWeights 23.5, 23.9, 24.4.)
 MIN_DECIDING = 16
 
-# The bandwidth, in units of the median time of the first cuts, where nothing can be decided.
-FIRST_RATIO = 20.0
+# Rows that may be forgotten before settings are chosen again at once, as a share of those left.
+MAX_FORGOTTEN = 0.1
 
 # Revisions that are listed, the latest ones.
 MAX_REVISIONS = 100
@@ -93,18 +92,6 @@ COUNTED = ("order", "unit", "scale", "changed", "alarm")
 
 # Multiples of the ridge that are tried once all rows are there.
 CORRECTIONS = np.array([0.1, 1 / 3, 1.0, 3.0])
-
-
-class Moment(NamedTuple):
-    """When something was done: how many rows had been seen, and how many were stored."""
-
-    n_seen: int = 0
-    n_held: int = 0
-
-    @classmethod
-    def of(cls, forest: OnlineForest) -> Moment:
-        """Return the present moment of a forest."""
-        return cls(forest.n_seen, forest.n_held)
 
 
 @dataclass(eq=False)
@@ -171,10 +158,24 @@ class RidgePrediction:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "search": copy(self.search), "_caches": {}}
 
-    def make_fresh(self) -> RidgePrediction:
-        """Return the same prediction rule, which has seen no label."""
+    def forget(self, n: int, n_left: int, *, strict: bool) -> RidgePrediction:
+        """Return the prediction rule once n rows are forgotten, and so many left. It has seen no label, but keeps its settings.
+
+        They are due to be chosen again. They are dropped if ``strict``, or if they may depend on too many labels that are forgotten.
+        """
         given = self.given_bandwidth, self.given_ridge, self.seed, self.given_half_life
-        return RidgePrediction(*given, self.operations, self.verbose, self.order)
+        fresh = RidgePrediction(*given, self.operations, self.verbose, self.order)
+        n += self.n_forgotten
+        if not strict and self.revisions and n <= MAX_FORGOTTEN * n_left:
+            fresh.settings, fresh.changed, fresh.alarm = self.settings, self.changed, self.alarm
+            fresh.revisions = [self.revisions[-1]._replace(n_forgotten=n)]
+            fresh.tuned = self.tuned
+        return fresh
+
+    @property
+    def n_forgotten(self) -> int:
+        """Rows forgotten since settings were chosen."""
+        return self.revisions[-1].n_forgotten if self.revisions else 0
 
     @property
     def half_life(self) -> float:
@@ -231,7 +232,9 @@ class RidgePrediction:
 
     def prepare(self, forest: OnlineForest, *, order: Order) -> tuple[Coordinates, Settings | None]:
         """Return coordinates for trees of the rows stored, and new settings, if it was time to choose. This is how the rows came."""
-        self.order, due = order, self.settings is None or self._is_time_to_tune(forest)
+        self.order = order
+        # Right after forgetting, nothing is solved, and the answer does not wait for a search.
+        due = self.settings is None or (self.solved.n_seen > 0 and self._is_time_to_tune(forest))
         self._cancel()
         if not due:
             return find_current(self, forest), None
@@ -239,17 +242,20 @@ class RidgePrediction:
         self.tuned = Moment.of(forest)
         return settings.coordinates, settings
 
-    def solve(self, forest: OnlineForest, decided: Settings | None, *, rebuilt: bool) -> None:
-        """Solve for the rows stored; with new settings, find also how uncertain predictions are. ``rebuilt``: the trees are new."""
+    def solve(self, forest: OnlineForest, decided: Settings | None) -> None:
+        """Solve for the rows stored. With new settings, or for the first time, find also how uncertain predictions are."""
         self._caches = {}
         rows = slots, y, w = collect_columns(forest, self.half_life if decided is None else decided.half_life)
-        settings = self._find_bandwidth(forest.trees, decided, rebuilt)
+        settings = self.settings if decided is None else decided
+        assert settings is not None
+        if self.given_bandwidth is None:
+            settings = fit_bandwidth(settings, forest.trees)
         matrix = self.operations.make_matrix(forest.trees, len(slots), settings.bandwidth)
         unit, before = find_unit(forest.weights[slots]), self.unit
         is_warm = self.solved.n_held > 0 and 0.1 < unit / before < 10.0  # else duals are of another size
         start = forest.duals[: len(y)] if is_warm else None
         self.unit = unit
-        if decided is not None:
+        if decided is not None or not self.solved.n_seen:
             settings = self._measure(forest, matrix, rows, settings)
         self.mean, centred, diagonal = center(y, w, settings.ridge)
         duals = finish(solve_in_steps(matrix, centred, diagonal, start=start))
@@ -260,27 +266,12 @@ class RidgePrediction:
         else:
             self.operations.make_totals(forest.trees, len(slots), settings.bandwidth, totals, set_sums=True)
         if settings.revision is not None:
-            self.revisions = [*self.revisions, settings.revision][-MAX_REVISIONS:]
+            kept = [] if self.n_forgotten else self.revisions
+            self.revisions = [*kept, settings.revision][-MAX_REVISIONS:]
             if self.verbose and sys.stderr is not None:
                 print(settings.revision.describe(), file=sys.stderr)
         self.settings = replace(settings, coordinates=forest.trees.coordinates, revision=None)
         self.solved, self._caches["totals"] = Moment.of(forest), totals
-
-    def _find_bandwidth(self, trees: TreeEnsemble, decided: Settings | None, rebuilt: bool) -> Settings:
-        """Return the settings in use, or those decided, with the bandwidth for these trees."""
-        settings = self.settings if decided is None else decided
-        assert settings is not None
-        is_free = self.given_bandwidth is None
-        undecided = is_free and np.isnan(settings.error)
-        if not undecided and (decided is not None or not rebuilt):
-            return settings
-        unit, bandwidth = find_median_root_time(trees), settings.bandwidth
-        known = 0 < unit < np.inf
-        if undecided:
-            bandwidth = FIRST_RATIO * unit if known else 1.0
-        elif is_free and known and 0 < settings.unit < np.inf:  # time runs as the scaling says
-            bandwidth = bandwidth * unit / settings.unit
-        return replace(settings, bandwidth=bandwidth, unit=unit)
 
     def _measure(self, forest: OnlineForest, matrix: KernelMatrix, rows: tuple, settings: Settings) -> Settings:
         """Find how uncertain predictions are, from out-of-sample residuals: known ones of the latest rows, or of rows held out.
@@ -289,7 +280,7 @@ class RidgePrediction:
         """
         slots, y, w = rows
         residuals = np.full(y.shape, np.nan)
-        if self.settings is not None:  # else they were found with labels that are forgotten
+        if self.solved.n_seen:  # else they were found with labels that are forgotten
             residuals[slots] = forest.residuals[slots]
         latest = slots[len(slots) // 2 :] if self.order == "stream" else slots
         n_known = np.isfinite(residuals[latest, 0]).sum()
@@ -388,7 +379,7 @@ class RidgePrediction:
             elif (current := find_current(self, forest)) is not forest.trees.coordinates:
                 return current, None
         if must_solve or self._is_time_to_solve(forest, n):
-            self.solve(forest, None, rebuilt=False)
+            self.solve(forest, None)
         if self.search is not None:
             paid = n * PRODUCTS_PER_ROW * count_work(forest.n_held, forest.trees.n_trees, 1)
             settings = self.search.advance(paid)
@@ -403,7 +394,12 @@ class RidgePrediction:
         return forest.n_seen - self.solved.n_seen >= growth * self.solved.n_held
 
     def _is_time_to_tune(self, forest: OnlineForest) -> bool:
-        """Return whether many rows have come since the last change, all rows stored been replaced, or three half-lives passed."""
+        """Return whether many rows have come since the last change, all rows stored been replaced, or three half-lives passed.
+
+        Or whether settings may depend on labels that are forgotten.
+        """
+        if self.n_forgotten:
+            return True
         since_change = max(
             GROWTH_BETWEEN * (self.tuned.n_seen - self.changed), FIRST_AFTER_CHANGE if self.changed else 8
         )
@@ -493,19 +489,3 @@ class RidgePrediction:
     def predict_proba(self, forest: OnlineForest, X: np.ndarray, *, hard: bool = False) -> np.ndarray:
         """Return the probability of each class for each row. There are no votes, ``hard`` or not."""
         return self.calibration.apply(self.predict(forest, X), forest.config.n_classes)
-
-
-def make_prediction(
-    prediction: str,
-    bandwidth: Any,
-    ridge: Any,
-    half_life: Any,
-    seed: int,
-    operations: TreeOperations = LOCAL_OPERATIONS,
-) -> MeanPrediction | RidgePrediction:
-    """Return the prediction rule for the parameters of an interface."""
-    if prediction == "mean":
-        return MeanPrediction(operations)
-    fixed_bandwidth, fixed_ridge = (None if isinstance(given, str) else float(given) for given in (bandwidth, ridge))
-    fixed_half_life = np.inf if half_life is None else None if isinstance(half_life, str) else float(half_life)
-    return RidgePrediction(fixed_bandwidth, fixed_ridge, seed, fixed_half_life, operations)

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from .forest import OnlineForest
+
+
+class Moment(NamedTuple):
+    """When something was done: how many rows had been seen, and how many were stored."""
+
+    n_seen: int = 0
+    n_held: int = 0
+
+    @classmethod
+    def of(cls, forest: OnlineForest) -> Moment:
+        """Return the present moment of a forest."""
+        return cls(forest.n_seen, forest.n_held)
 
 
 class RowTable(NamedTuple):

@@ -15,9 +15,10 @@ import numpy as np
 from ..trees.coordinates import Coordinates
 from ..trees.trees import TreeEnsemble
 from . import solver
+from .bandwidth import find_median_root_time
 from .columns import find_columns, find_recency, find_unit
 from .config import AUTO_CUTS, FAMILIES
-from .feature_weights import can_learn, find_slopes, find_weights
+from .feature_weights import can_learn, find_shares, find_slopes, find_weights
 from .held_out import FEW_ROWS, HeldOut, pick_ridge
 from .recency import MIN_HALF_LIFE, choose_half_life
 from .solver import KernelMatrix
@@ -86,6 +87,12 @@ class Revision(NamedTuple):
         Rows weigh half as much for each so many rows that they are older; infinite if all count alike.
     cuts : {"pairs", "axes", "isotropic"}
         The family of cuts.
+    error_of_mean : float
+        The held-out error of predicting the mean label, or of classes their frequencies.
+    n_important_features : float
+        1 over the sum of squared importances, before any weights were learned; NaN if none were tried.
+    n_forgotten : int
+        Rows forgotten since, on which this may still depend. If there are any, a search among the rows left is due, or going on.
 
     Examples
     --------
@@ -106,6 +113,9 @@ class Revision(NamedTuple):
     ridge: float
     half_life: float = np.inf
     cuts: str = AUTO_CUTS[0]
+    error_of_mean: float = np.nan
+    n_important_features: float = np.nan
+    n_forgotten: int = 0
 
     def describe(self) -> str:
         """Return a line for people.
@@ -242,6 +252,7 @@ class _Trial:
         self._bandwidths = BANDWIDTHS * self._scale if sample.bandwidth is None else np.array([sample.bandwidth])
         self._errors: dict[int, np.ndarray] = {}
         self._at = 0
+        self.n_important = np.nan
 
     @property
     def ratio(self) -> float:
@@ -317,13 +328,21 @@ class _Trial:
 
     def learn_weights(self) -> np.ndarray | None:
         """Return the feature weights that slopes suggest."""
-        return find_weights(find_slopes(self.matrix, self.sample.y, self.sample.w), self.coordinates.weights)
+        slopes = find_slopes(self.matrix, self.sample.y, self.sample.w)
+        trees = self.matrix.ensemble
+        shares = find_shares(trees, np.arange(len(self.sample.X)), slopes)
+        shares = shares if trees.groups is None else np.bincount(trees.groups, shares)
+        if shares.any():
+            self.n_important = 1.0 / float(np.sum(shares**2))
+        return find_weights(slopes, self.coordinates.weights)
 
 
 def search_settings(prediction: RidgePrediction, forest: OnlineForest) -> Steps[Settings]:
     """Choose settings for the rows stored."""
     config, used, slots, n_seen = forest.config, prediction.settings, forest.rows.held_slots(), forest.n_seen
-    current = find_current(prediction, forest)
+    # What was learned from labels that are forgotten is no place to start from; the half-life goes on.
+    starts_over = used is None or prediction.n_forgotten > 0
+    current = forest.fit_coordinates(slots) if starts_over else find_current(prediction, forest)
     rng = np.random.default_rng([prediction.seed, n_seen])
     some, n = np.arange(len(slots)), count_sampled(max(1, config.n_columns))
     if len(slots) > n:
@@ -351,7 +370,8 @@ def search_settings(prediction: RidgePrediction, forest: OnlineForest) -> Steps[
         kind = "minmax" if current.uses_ranks else "quantile"
         other = forest.fit_coordinates(forest.rows.held_slots(), kind).like(current)
     groups = forest.trees.groups
-    n_since, rounds = n_seen - prediction.changed, ROUNDS_IN_STREAM if prediction.order == "stream" else ROUNDS
+    n_since = n_seen - prediction.changed
+    rounds = ROUNDS if starts_over or prediction.order != "stream" else ROUNDS_IN_STREAM
     if half_life is None and prediction.is_alarmed:
         # The features that mattered before may hide what matters now: no replay could tell, and all weights are learned again.
         current, rounds = current.weigh(config.first_weights), ROUNDS
@@ -374,9 +394,9 @@ def search_settings(prediction: RidgePrediction, forest: OnlineForest) -> Steps[
     if len(w) <= FEW_ROWS and prediction.order == "any":
         sample.draws = [sample.redraw(draw_folds(), rng) for _ in range(MORE_DRAWS)]
     n_rounds = rounds if config.learns_weights else 0
-    ratio = None if used is None or not 0 < used.unit < np.inf else used.bandwidth / used.unit
+    ratio = None if used is None or starts_over or not 0 < used.unit < np.inf else used.bandwidth / used.unit
     families = [FAMILIES[name] for name in AUTO_CUTS] if config.cuts == "auto" else []
-    best, outcome, error_before = yield from _try_coordinates(first, other, families, ratio, n_rounds)
+    best, plain, outcome, error_before = yield from _try_coordinates(first, other, families, ratio, n_rounds)
     settings = best.choose()
     step = yield from choose_step(best.matrix, y, w, settings.bandwidth, settings.ridge)
     revision = Revision(
@@ -390,6 +410,8 @@ def search_settings(prediction: RidgePrediction, forest: OnlineForest) -> Steps[
         ridge=settings.ridge,
         half_life=float(half_life),
         cuts=next(name for name, family in FAMILIES.items() if family == best.coordinates.family),
+        n_important_features=plain.n_important,
+        error_of_mean=sample.held_out.find_error_of_mean(),
     )
     return replace(settings, step=step, half_life=float(half_life), revision=revision)
 
@@ -400,8 +422,8 @@ def _try_coordinates(
     families: list[int],
     ratio: float | None,
     n_rounds: int,
-) -> Steps[tuple[_Trial, str, float]]:
-    """Return the best trial, what became of the feature weights, and the error before.
+) -> Steps[tuple[_Trial, _Trial, str, float]]:
+    """Return the best trial, the one that feature weights were first learned by, what became of these, and the error before.
 
     Parameters
     ----------
@@ -451,7 +473,7 @@ def _try_coordinates(
         outcome = "accepted"
     if best is not first:
         yield from best.climb()
-    return best, outcome, error_before
+    return best, plain, outcome, error_before
 
 
 def _try_instead(best: _Trial, coordinates: Coordinates) -> Steps[_Trial]:
@@ -476,19 +498,17 @@ def count_trees(forest: OnlineForest, n_rows: int) -> int:
 
 
 def find_current(prediction: RidgePrediction, forest: OnlineForest) -> Coordinates:
-    """Return the coordinates in use if they still fit the rows stored, else such as do; at first those of the configuration."""
+    """Return the coordinates in use if they still fit the rows stored, else such as do; at first those of the configuration.
+
+    After forgetting, they must fit exactly.
+    """
     used, slots = forest.trees.coordinates, forest.rows.held_slots()
     if prediction.settings is None:
         fitting = forest.fit_coordinates(slots)
-        return used if used.is_equal(fitting) else fitting
-    fitting = forest.fit_coordinates(slots, used.kind).like(used)
-    return used if used.is_close(fitting) else fitting
-
-
-def find_median_root_time(trees: TreeEnsemble) -> float:
-    """Return the median over trees of the time of the first cut; infinite if a tree has none."""
-    times = trees.find_root_times()
-    return float(np.median(times)) if np.isfinite(times).all() else np.inf
+    else:
+        fitting = forest.fit_coordinates(slots, used.kind).like(used)
+    fits = used.is_close if prediction.solved.n_seen else used.is_equal
+    return used if fits(fitting) else fitting
 
 
 def count_effective(weights: np.ndarray, groups: np.ndarray | None) -> float:

@@ -20,7 +20,7 @@ from ..forest.config import ForestConfig
 from ..forest.forest import OnlineForest
 from ..forest.keys import KeyTable
 from ..forest.locking import ReadWriteLock, lock_of
-from ..forest.ridge import make_prediction
+from ..forest.prediction import make_prediction
 from ..progress import SILENT
 from ..sizes import make_config
 from ..tables.columns import Column
@@ -277,16 +277,20 @@ class RiverForest(HoldsEncodedRows, base.Estimator):
                     forest.learn(row, np.array([code]), np.array([weight]), keys=keys)
             else:
                 self._learn(columns, row, np.array([code]), np.array([weight]), known, keys)
+            self._advise()
 
-    def forget_one(self, key: Any) -> None:
+    def forget_one(self, key: Any, strict: bool = False) -> None:
         """Forget all rows that were learned with a key, exactly: what is left is distributed as if they had never been seen.
 
-        Features and labels stay known, even if no other row has them.
+        Features and labels stay known, even if no other row has them. Settings of ridge predictions, such as bandwidth and feature weights,
+        are chosen again by later rows.
 
         Parameters
         ----------
         key
             What the rows were called when they were learned.
+        strict
+            Choose the settings again now, so that nothing depends on the rows when this returns.
 
         """
         with lock_of(self).changing:
@@ -295,7 +299,9 @@ class RiverForest(HoldsEncodedRows, base.Estimator):
                 raise ValueError(f"no row that is held has the key {key!r}: nothing has been learned")
             ids = find_ids_of_keys([key], forest)
             with lock_of(self).readers_out():
-                self._forget_rows(ids)
+                self._forget_rows(ids, strict=strict)
+            if strict:
+                self._read(lambda: None)  # makes the forest whole
 
     def learn_many(self, X: pd.DataFrame, y: Any, w: Any = 1.0, keys: Any = None) -> None:
         """Learn rows at once. The forest has the same law as after learning them one by one, with other random numbers.
@@ -337,6 +343,7 @@ class RiverForest(HoldsEncodedRows, base.Estimator):
                 self._learn_table(columns, table, codes, weight, known, encoded)
             else:
                 self._learn(columns, rows, codes, weight, known, encoded)
+            self._advise()
 
     # ------------------------------------------------------------------------------------------------------------------
     # Predicting

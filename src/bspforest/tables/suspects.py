@@ -49,7 +49,7 @@ def warn_of_suspects(table: Table, columns: Sequence[int]) -> None:
         if found is not None:
             name = table.names[k][:1].upper() + table.names[k][1:]
             message = f"{name} {found}. If these are categories, make it one of dtype category, or name it in categorical_features."
-            warnings.warn(message, ColumnWarning, stacklevel=_find_level())
+            warnings.warn(message, ColumnWarning, stacklevel=find_level())
 
 
 def describe_suspect(values: Sequence[Any]) -> str | None:
@@ -89,7 +89,7 @@ def describe_suspect(values: Sequence[Any]) -> str | None:
     return None
 
 
-def _find_level() -> int:
+def find_level() -> int:
     """Return the level of the stack, for the caller, that is the user's call of an estimator."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in (

@@ -102,8 +102,8 @@ class Coordinates:
         )
 
     def is_close(self, other: Coordinates) -> bool:
-        """Return whether the scaling, not the weights, is of the same kind and has hardly moved."""
-        if self.kind != other.kind:
+        """Return whether the scaling, not the weights, is of the same kind and features, and has hardly moved."""
+        if self.kind != other.kind or len(self.low) != len(other.low):
             return False
         if not self.uses_ranks:
             moved = MAX_MOVED * (self.high - self.low)

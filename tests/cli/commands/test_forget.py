@@ -29,7 +29,7 @@ def test_info_and_forget(numbers, run, tmp_path):
     assert re.search(r"^sources +.*numbers.csv: 600 rows, 0 skipped$", out, re.M)
     code, out, _ = run("forget", model, "--ids", "100,300-399", "-o", smaller)
     assert (code, out) == (0, f"101 rows forgotten, 399 held: {smaller}\n")
-    expected = bspforest.load(model).forget([100, *range(300, 400)])
+    expected = bspforest.load(model).forget([100, *range(300, 400)], strict=True)
     assert same(bspforest.load(smaller), expected)
     (tmp_path / "ids.txt").write_text("401\n\n403-405\n")
     assert run("forget", smaller, "--ids-from", tmp_path / "ids.txt")[0] == 0
@@ -50,7 +50,7 @@ def test_forget_keeps_a_file_compressed_or_not(compress, numbers, run, tmp_path)
     forest.save(other, compress=not compress)
     assert run("forget", model, "--ids", "100", "-o", other, "--overwrite")[0] == 0
     assert run("forget", model, "--ids", "100")[0] == 0
-    forest.forget([100])
+    forest.forget([100], strict=True)
     for path in (model, other):
         assert read_header(path)["compressed"] == compress
         assert same(bspforest.load(path), forest)

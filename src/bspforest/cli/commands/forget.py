@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
                 f"{option}: {options.model} was learned without --key, so its rows have no keys; see --ids"
             )
         n_held = forest.n_samples_
-        forest.forget(**wanted)
+        forest.forget(**wanted, strict=True)  # nobody waits for an answer
         overwrite = options.overwrite or not options.output
         save(forest, output, extra=extra, overwrite=overwrite, compress=compress, lock=lock)
     print_lines(f"{format_count(n_held - forest.n_samples_, 'row')} forgotten, {forest.n_samples_:,} held: {output}")
