@@ -429,7 +429,7 @@ class BSPForest(EncodesTables):
 
     @property
     def revisions_(self) -> list[Revision]:
-        """What was decided in `fit` and at each doubling of the rows held; the latest 100 of them. Ridge prediction only."""
+        """What was decided in `fit` and at each revision of a stream; the latest 100 of them. Ridge prediction only."""
         return list(self._get_ridge_prediction("revisions_").revisions)
 
     @property

@@ -57,10 +57,10 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
         predictions are more accurate; means need less time and memory.
     feature_weights : {"learned"}, array-like or None, default="learned"
         Ridge predictions only. ``"learned"`` weighs features by how much labels depend on them, if that lowers the held-out error;
-        it is learned in `fit` and whenever the rows held have doubled. None gives all features the same weight.
+        it is learned in `fit` and at each revision of a stream. None gives all features the same weight.
     bandwidth : "auto" or float, default="auto"
         Ridge predictions only. The time at which a tree has shown half of what it has to say: a larger one gives smaller nodes
-        more weight. ``"auto"`` chooses it by held-out error, in `fit` and whenever the rows held have doubled.
+        more weight. ``"auto"`` chooses it by held-out error, in `fit` and at each revision of a stream.
     ridge : "auto" or float, default="auto"
         Ridge predictions only. The penalty of ridge regression, divided by the weight of each row; more noise asks for a larger
         one. ``"auto"`` chooses it together with ``bandwidth``.
@@ -120,7 +120,7 @@ class BSPForestClassifier(ClassifierMixin, BSPForest):
     feature_weights_ : ndarray of shape (n_features,)
         What each feature, once scaled, is multiplied by; the largest is 1.
     revisions_ : list of Revision
-        What was decided in `fit` and at each doubling of the rows held, the latest 100. Ridge predictions only.
+        What was decided in `fit` and at each revision of a stream, the latest 100. Ridge predictions only.
     trees_ : sequence of TreeView
         The trees as arrays.
     nbytes_ : int

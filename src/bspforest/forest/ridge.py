@@ -1,7 +1,7 @@
 """Ridge prediction: all depths of all trees contribute, with weights found by ridge regression in the kernel of the forest.
 
 Each row stored has a dual, and each node the sum of the duals of its rows. `RidgePrediction` keeps them while rows come and go, and
-solves for the duals when the rows stored have grown by a tenth. When they have doubled, it chooses its `Settings` again, and measures
+solves for the duals when the rows stored have grown by a tenth. When a revision is due, it chooses its `Settings` again, and measures
 how uncertain predictions are.
 """
 

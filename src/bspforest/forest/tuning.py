@@ -48,12 +48,12 @@ FIRST_RIDGE = 0.3
 MAX_HALF_LIVES = 8
 WORTH_SELECTING = 0.7
 
-# Rounds in which feature weights are learned: in a batch, and at each doubling of a stream.
+# Rounds in which feature weights are learned: in a batch, and at each revision of a stream.
 ROUNDS, ROUNDS_IN_STREAM = 5, 1
 
-# Standard errors of the paired differences by which other coordinates must be better: in one draw of folds and trees, and in the mean of several,
-# which are taken with at most `FEW_ROWS` in a batch. (One draw is better by one standard error by chance now and then.)
-CLEARLY, CLEARLY_IN_MEAN = 2.0, 1.0
+# Standard errors of the paired differences by which other coordinates must be better: in one draw of folds and trees, and in the mean of several.
+# These are taken with at most `FEW_ROWS` in a batch, if one draw is better by less than is certain.
+CLEARLY, CLEARLY_IN_MEAN, CERTAIN = 2.0, 1.0, 3.0
 MORE_DRAWS = 2
 
 # Weights are the same if no logarithm differs by so much.
@@ -300,18 +300,19 @@ class _Trial:
         return float(self._errors[self._at].mean(axis=1).min())
 
     def beats(self, other: _Trial) -> Steps[bool]:
-        """Return whether the errors are clearly lower, in the mean of several draws of folds and trees if rows are few."""
+        """Return whether the errors are clearly lower; where that is close and rows are few, in the mean of several draws of folds and trees."""
         losses, others = self._find_losses(), other._find_losses()
-        margin = CLEARLY_IN_MEAN if self.sample.draws else CLEARLY
-        allowed = margin * float((others - losses).std()) / np.sqrt(len(losses))
-        gaps = [float((others - losses).mean())]
+        gap, error = float((others - losses).mean()), float((others - losses).std()) / np.sqrt(len(losses))
+        if not self.sample.draws or not 0 < gap <= CERTAIN * error:
+            return gap > CLEARLY * error
+        gaps = [gap]
         for sample in self.sample.draws:
             means = []
             for trial in (self, other):
                 again = yield from _Trial(sample, trial.coordinates).start(trial.ratio)
                 means.append(again.error)
             gaps.append(means[1] - means[0])
-        return float(np.mean(gaps)) > allowed
+        return float(np.mean(gaps)) > CLEARLY_IN_MEAN * error
 
     def _find_losses(self) -> np.ndarray:
         """Return the error of each row held out with the present bandwidth and the best ridge."""

@@ -60,10 +60,10 @@ class BSPForestClassifier(RiverForest, base.MiniBatchClassifier):
         accurate; means need less time and memory.
     feature_weights
         Ridge predictions only. `"learned"` weighs features by how much labels depend on them, if that lowers the held-out error; it is
-        learned whenever the rows held have doubled. `None` gives all features the same weight.
+        learned at each revision of the stream. `None` gives all features the same weight.
     bandwidth
-        Ridge predictions only. A larger one gives smaller nodes more weight. `"auto"` chooses it by held-out error whenever the
-        rows held have doubled.
+        Ridge predictions only. A larger one gives smaller nodes more weight. `"auto"` chooses it by held-out error at each
+        revision of the stream.
     ridge
         Ridge predictions only. The penalty of ridge regression; more noise asks for a larger one. `"auto"` chooses it together
         with `bandwidth`.

@@ -300,7 +300,7 @@ def show_revisions(report: Report) -> Html:
             title, element("p", "This forest does not revise itself: it has nothing to choose on the way.")
         )
     intro = (
-        "Whenever the rows held have doubled, the forest tries other weights of features, other scales and other smoothing on "
+        "Whenever the rows seen have grown by half, or the loss has risen, the forest tries other weights of features, other scales and other smoothing on "
         "rows held out, and changes what lowers the error clearly."
     )
     changes = zip([None, *revisions[:-1]], revisions, strict=True)
