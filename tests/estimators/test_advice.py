@@ -27,7 +27,7 @@ def catch(call) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("n", [200, 600])
+@pytest.mark.parametrize("n", [400, 600])
 def test_noise(n, seed):
     """Failed without the warning, and with 0 as the share to be explained."""
     assert len(said := catch(lambda: BSPForestRegressor(20, random_state=seed).fit(X[:n], NOISE[:n]))) == 1

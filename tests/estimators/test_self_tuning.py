@@ -14,6 +14,7 @@ from sklearn.metrics import log_loss
 
 from bspforest import BSPForestClassifier, BSPForestRegressor
 from bspforest.forest import stepping
+from bspforest.forest.advice import TuningWarning
 from bspforest.forest.calibration import Calibration
 
 PLAIN = {"feature_weights": None, "scaling": "minmax", "cuts": "pairs"}
@@ -195,17 +196,17 @@ def test_step_of_new_rows(weighted):
 
 def run_stream(X: np.ndarray, y: np.ndarray) -> float:
     """Return the mean squared error in the second half, each row being predicted and then learned."""
-    forest, missed = regressor(n_estimators=10).partial_fit(X[:1], y[:1]), np.zeros(len(y))
+    forest, missed = regressor(n_estimators=10, half_life=None).partial_fit(X[:1], y[:1]), np.zeros(len(y))
     for k in range(1, len(y)):
         missed[k] = forest.predict(X[k : k + 1])[0] - y[k]
         forest.partial_fit(X[k : k + 1], y[k : k + 1])
     return float(np.mean(missed[len(y) // 2 :] ** 2))
 
 
-@pytest.mark.parametrize(("kind", "other"), [("drift", 0.05), ("noise", 1.0)])
-def test_steps_pay(kind, other, monkeypatch):
+@pytest.mark.parametrize(("kind", "other", "n"), [("drift", 0.05, 800), ("noise", 1.0, 400)])
+def test_steps_pay(kind, other, n, monkeypatch):
     """Row by row, the chosen share predicts better than the wrong one of the extremes. Failed with the two swapped."""
-    X, y = make_stream(kind, 400)
+    X, y = make_stream(kind, n)
     chosen = run_stream(X, y)
     monkeypatch.setattr(stepping, "SHARES", np.array([other]))
     assert chosen < 0.99 * run_stream(X, y)
@@ -339,6 +340,7 @@ def test_hard_cases(kind, online):
     codes = (y > np.median(y)).astype(int)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", TuningWarning)
         if online:
             forest.partial_fit(X[:10], y[:10])
             classes.partial_fit(X[:10], codes[:10], classes=[0, 1, 2])

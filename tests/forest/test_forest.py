@@ -233,13 +233,15 @@ def test_large_chunks_of_joint_forests_are_built_afresh(window, monkeypatch):
     X = rng.random((3_000, 3))
     labels = X[:, 0] + np.arange(3_000)
     forest = BSPForestRegressor(4, bandwidth=1.0, ridge=0.1, min_samples_split=2, window=window, random_state=0)
-    forest.fit(X[:1_000], labels[:1_000])
+    forest.set_params(half_life=None, cuts="pairs", feature_weights=None, scaling="minmax").fit(
+        X[:1_000], labels[:1_000]
+    )
     before = forest.trees_[0].time[0]
     monkeypatch.setattr(TreeEnsemble, "insert", None)
     monkeypatch.setattr(TreeEnsemble, "remove", None)
     monkeypatch.setattr("bspforest.forest.forest.BLOCK", 4 * 256)
     forest.partial_fit(X[1_000:2_200], labels[1_000:2_200])
-    oldest = 0 if window is None else 700
+    oldest = 0 if window is None else 745  # rows leave in blocks
     assert forest.trees_[0].time[0] != before
     ids, rows, held, _ = forest.held_rows()
     assert np.array_equal(ids, np.arange(oldest, 2_200))

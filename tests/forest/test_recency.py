@@ -111,7 +111,7 @@ def test_forgotten_rows_leave_no_trace_in_the_half_life():
         y = STEADY.copy()
         y[400:440] += shift
         forest = learn(make(), y, last=500)
-        forest.forget(np.arange(400, 440))
+        forest.forget(np.arange(400, 440), strict=True)
         twins.append(learn(forest, y, 500, 700))
     assert twins[0].half_life_ == twins[1].half_life_
     assert np.array_equal(twins[0].predict(X), twins[1].predict(X))

@@ -207,7 +207,7 @@ def test_class_that_comes_within_a_revision(at):
 def test_classes_in_a_stream_with_revisions():
     """Failed as the first test."""
     labels = np.digitize(y, [0.0, 0.8])
-    forest = BSPForestClassifier(5, random_state=0).partial_fit(X[:1], labels[:1], classes=[0, 1, 2])
+    forest = BSPForestClassifier(5, half_life=None, random_state=0).partial_fit(X[:1], labels[:1], classes=[0, 1, 2])
     for k in range(1, 300):
         forest.partial_fit(X[k : k + 1], labels[k : k + 1])
         if k % 67 == 0:

@@ -20,7 +20,7 @@ def test_drift(values, limits):
     rng = np.random.default_rng(0)
     X = rng.random((N, 4))
     y = np.where(np.arange(N) < CHANGE, X[:, 0] + X[:, 1] > 1, X[:, 0] > X[:, 1]).tolist()
-    forests = {w: BSPForestClassifier(10, window=w, seed=0, prediction=values) for w in (WINDOW, None)}
+    forests = {w: BSPForestClassifier(10, window=w, half_life=None, seed=0, prediction=values) for w in (WINDOW, None)}
     right: dict = {w: np.zeros(N) for w in forests}
     memory = []
     for k, x in enumerate(X.tolist()):

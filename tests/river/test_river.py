@@ -50,8 +50,8 @@ def held(model):
 def test_rivers_checks_pass(forest, values):
     for params in forest._unit_test_params():
         model = forest(**params, prediction=values)
-        # Chunks are learned at once: the law is that of single rows, the random numbers are not.
-        assert model._unit_test_skips() == {"check_learn_many_matches_learn_one"}
+        # Chunks are learned at once: the law is that of single rows, the random numbers are not. Memory follows the half-life.
+        assert model._unit_test_skips() == {"check_learn_many_matches_learn_one", "check_bounded_memory_growth"}
         checks.check_estimator(model)
 
 
@@ -321,7 +321,8 @@ def test_memory_is_counted_once():
     arrays = *model._forest.trees.arrays, *model._forest.labels
     least = sum(a.nbytes for a in arrays if isinstance(a, np.ndarray))
     assert least < model._raw_memory_usage < 1.2 * least + 20_000  # totals of leaves are kept beside the trees
-    assert pickle.loads(pickle.dumps(model))._raw_memory_usage == pytest.approx(model._raw_memory_usage, rel=0.2)
+    again = pickle.loads(pickle.dumps(model))  # without room for rows to come
+    assert 0.5 * model._raw_memory_usage < again._raw_memory_usage < 1.1 * model._raw_memory_usage
     assert model._memory_usage.endswith("KiB")
     # river's own way, which pipelines go, may count the data of arrays twice, but nothing that is not the forest's.
     assert (preprocessing.MinMaxScaler() | model)._raw_memory_usage < 2.2 * least + 20_000

@@ -56,12 +56,12 @@ def test_pending_leaves_follow_the_same_rule():
 
 
 @pytest.mark.parametrize(("n", "d", "most"), [(20_000, 8, 35), (12_000, 64, 135)])
-def test_memory_of_trees_with_the_default_leaves(n, d, most):
+def test_memory_of_trees_with_small_leaves(n, d, most):
     """Bytes per row and tree of ridge predictions, sums of one column included. Fails with leaves of single rows."""
     X = np.random.default_rng(0).random((n, d))
-    forest = BSPForestRegressor(20, bandwidth=1.0, ridge=1.0, random_state=0).fit(X, X[:, 0])
+    forest = BSPForestRegressor(20, min_samples_split=16, bandwidth=1.0, ridge=1.0, random_state=0).fit(X, X[:, 0])
     arrays = forest._forest.trees.arrays
-    assert arrays.min_split == 16 and arrays.sums.shape[2] == 1
+    assert arrays.sums.shape[2] == 1
     assert forest._forest.trees.nbytes / (n * 20) <= most + 8 * (d + 1) / 20
 
 

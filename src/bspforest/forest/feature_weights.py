@@ -133,6 +133,7 @@ def find_importances(forest: OnlineForest) -> np.ndarray:
 
 def find_shares(trees: TreeEnsemble, slots: np.ndarray, slopes: np.ndarray) -> np.ndarray:
     """Return the share of each feature in what labels vary by in the rows in some slots, given their slopes."""
-    shares = slopes * (trees.arrays.rows[slots] * trees.arrays.scaling[SCALE]).var(axis=0)
-    total = shares.sum()
-    return shares / total if total > 0 else np.zeros(len(shares))
+    with np.errstate(over="ignore", invalid="ignore"):  # a given range may be far from the rows
+        shares = slopes * (trees.arrays.rows[slots] * trees.arrays.scaling[SCALE]).var(axis=0)
+        total = shares.sum()
+        return shares / total if 0 < total < np.inf else np.zeros(len(shares))

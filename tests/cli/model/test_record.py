@@ -21,7 +21,8 @@ VALUES = [
 ]
 
 
-CHOSEN = {"settings": [1.0, 1.0, 0.1, 1.0, 1.0], "revisions": [[2, "minmax", "kept", 2.0, 0.1, 0.1, 1.0, 1.0]]}
+LAST = [2, "minmax", "kept", 2.0, 0.1, 0.1, 1.0, 1.0, 1.0, "pairs", 2.0, 1.0, 0]
+CHOSEN = {"settings": [1.0, 1.0, 0.1, 1.0, 1.0, 1.0], "revisions": [LAST]}
 
 
 def revise(field: int, value) -> dict:
@@ -214,7 +215,7 @@ def test_info_shows_joint_values(run, tmp_path):
     assert (shown["bandwidth"], shown["validation_error"]) == (forest.bandwidth_, forest.validation_error_)
     last = forest.revisions_[-1]
     assert shown["scaling"] == last.scaling and shown["revisions"] == len(forest.revisions_)
-    assert shown["last_revision"] == last._asdict()
+    assert shown["last_revision"] == {**last._asdict(), "half_life": {"float": "inf"}}
     out = run("info", tmp_path / "m")[1]
     assert f"scaling           {last.scaling}\n" in out and f"last revision     {last.describe()}\n" in out
     forest.set_params(bandwidth=2.0, feature_weights=None, scaling="minmax").fit(X, X[:, 0]).save(tmp_path / "m")

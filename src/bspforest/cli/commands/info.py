@@ -6,7 +6,7 @@ import argparse
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from ...forest.tuning import Revision
 from ...tables.state import make_encoder
@@ -91,8 +91,8 @@ def _summarise_revisions(revisions: Any) -> dict[str, Any]:
     if not listed:
         return {"revisions": 0}
     last = dict(zip(Revision._fields, listed[-1], strict=True))
-    for name in Revision._fields:
-        if name not in ("scaling", "feature_weights"):
+    for name, kind in get_type_hints(Revision).items():
+        if kind is not str:
             _check_float(last[name], f"the last revision: {name}")
     return {"revisions": len(listed), "last_revision": last}
 
