@@ -218,7 +218,9 @@ def test_info_shows_joint_values(run, tmp_path):
     assert shown["last_revision"] == {**last._asdict(), "half_life": {"float": "inf"}}
     out = run("info", tmp_path / "m")[1]
     assert f"scaling           {last.scaling}\n" in out and f"last revision     {last.describe()}\n" in out
-    forest.set_params(bandwidth=2.0, feature_weights=None, scaling="minmax").fit(X, X[:, 0]).save(tmp_path / "m")
+    forest.set_params(bandwidth=2.0, feature_weights=None, scaling="minmax", cuts="pairs").fit(X, X[:, 0]).save(
+        tmp_path / "m"
+    )
     code, out, _ = run("info", tmp_path / "m")
     lines = dict(line.split("  ", 1) for line in out.splitlines())
     assert code == 0 and lines["prediction"].strip() == "ridge" and lines["validation error"].strip() == "nan"
