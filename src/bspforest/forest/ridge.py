@@ -257,6 +257,8 @@ class RidgePrediction:
         self.unit = unit
         if decided is not None or not self.solved.n_seen:
             settings = self._measure(forest, matrix, rows, settings)
+        elif self.order == "stream" and forest.config.n_classes:
+            self._calibrate(forest, *rows)
         self.mean, centred, diagonal = center(y, w, settings.ridge)
         duals = finish(solve_in_steps(matrix, centred, diagonal, start=start))
         forest.duals[: len(y)] = duals
@@ -306,12 +308,17 @@ class RidgePrediction:
         forest.residuals[: len(y)] = residuals
         n_classes = forest.config.n_classes
         if n_classes:
-            known = slots[np.isfinite(residuals[slots, 0])][-MAX_CALIBRATED:]
-            self.calibration = calibrate(y[known] - residuals[known], y[known], w[known], n_classes)
+            self._calibrate(forest, *rows)
         else:
             forest.stds[: len(y)] = np.nan
             forest.stds[slots] = finish(find_stds(matrix, residuals, w, settings.ridge))[slots]
         return settings
+
+    def _calibrate(self, forest: OnlineForest, slots: np.ndarray, y: np.ndarray, w: np.ndarray) -> None:
+        """Find how scores become probabilities by the latest rows whose out-of-sample residuals are known."""
+        known = slots[np.isfinite(forest.residuals[slots, 0])][-MAX_CALIBRATED:]
+        scores = y[known] - forest.residuals[known]
+        self.calibration = calibrate(scores, y[known], w[known], forest.config.n_classes)
 
     def learn(self, forest: OnlineForest, slots: np.ndarray, *, n_leaving: int) -> None:
         """Predict new rows and give them duals; notice changes by their losses.
