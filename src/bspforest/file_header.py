@@ -10,7 +10,7 @@ import numpy as np
 
 from .forest.held_out import Order
 from .forest.ridge import MAX_REVISIONS
-from .forest.tuning import Revision
+from .forest.settings import Revision
 
 # Largest header in bytes. The names of 100,000 features take 2 MB.
 MAX_HEADER = 2**24

@@ -22,8 +22,8 @@ from ..forest.held_out import Order
 from ..forest.keys import SALT_BYTES, KeyTable
 from ..forest.locking import lock_of
 from ..forest.prediction import make_prediction
+from ..forest.settings import Revision, Settings
 from ..forest.tree_view import TreeViews
-from ..forest.tuning import Revision, Settings
 from ..progress import SILENT, Progress
 from .encoding import EncodesTables, Reading
 from .inputs import get_names, read_in_blocks

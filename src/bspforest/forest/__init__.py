@@ -8,7 +8,7 @@ The modules, in the order to read them:
 - `ridge`, with `columns` and `calibration`: predictions by ridge regression over all nodes;
 - `tree_operations`: what both need of trees, on this machine or on a cluster; `node_sums` and `block_sums` for rows that are learned or
   predicted, `solver` for the duals of all rows;
-- `tuning`: how settings are chosen, with `held_out` (errors), `feature_weights`, `recency` (half-lives), `stepping` and `uncertainty`;
+- `settings`, `tuning`: what a forest decides for itself, and how, with `held_out` (errors), `feature_weights`, `recency` (half-lives), `stepping` and `uncertainty`;
   `steps` spreads this over the rows of a stream;
 - `conversion`: other features for the rows stored; `locking`: who may read and change a forest at the same time;
 - `tree_view` and `budgets`: trees as users see them, and predictions at earlier budgets.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .tuning import Revision
+from .settings import Revision
 
 # Rows before anything is said. (With 60 rows, noise explains up to a fifth of itself.)
 MIN_JUDGED = 100

@@ -10,7 +10,7 @@ import numpy as np
 from ..trees.trees import TreeEnsemble
 
 if TYPE_CHECKING:
-    from .tuning import Settings
+    from .settings import Settings
 
 # The bandwidth, in units of the median time of the first cuts, where nothing can be decided.
 FIRST_RATIO = 20.0

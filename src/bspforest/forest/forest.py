@@ -48,7 +48,7 @@ from .rows import Labels, RowTable
 if TYPE_CHECKING:
     from .means import MeanPrediction
     from .ridge import RidgePrediction
-    from .tuning import Settings
+    from .settings import Settings
 
 # (row, tree) pairs changed between two chances to be interrupted: about a second.
 BLOCK = 1_000_000

@@ -24,18 +24,11 @@ from .calibration import Calibration, calibrate, expand
 from .columns import collect_columns, find_columns, find_recency, find_unit, insert_columns, insert_means
 from .held_out import Order, center
 from .rows import Moment
+from .settings import Revision, Settings
 from .solver import KernelMatrix, count_work, solve_in_steps
 from .steps import Instalments, finish
 from .tree_operations import LOCAL_OPERATIONS, TreeOperations
-from .tuning import (
-    MAX_HALF_LIVES,
-    Revision,
-    Settings,
-    count_sampled,
-    find_current,
-    search_settings,
-    shorten_half_life,
-)
+from .tuning import MAX_HALF_LIVES, count_sampled, find_current, search_settings, shorten_half_life
 from .uncertainty import (
     KNOWN_SHARE,
     MAX_CALIBRATED,

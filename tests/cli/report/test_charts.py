@@ -11,7 +11,7 @@ import pytest
 from bspforest.cli.report import charts
 from bspforest.cli.report.charts import HALF, NARROW, WIDE, Curve
 from bspforest.cli.report.drift import Drift
-from bspforest.forest.tuning import Revision
+from bspforest.forest.settings import Revision
 
 
 def parse(svg):

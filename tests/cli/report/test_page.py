@@ -14,7 +14,7 @@ from bspforest.cli.report.contents import Report
 from bspforest.cli.report.page import make_page
 from bspforest.cli.report.sections import collapse_classes
 from bspforest.cli.report.words import describe_response, list_findings, thin, write_verdict
-from bspforest.forest.tuning import Revision
+from bspforest.forest.settings import Revision
 
 HOSTILE = "</title></style><script>alert('&\"x')</script><img src=x onerror=alert(1)>\x00\u202e"
 REVISIONS = [

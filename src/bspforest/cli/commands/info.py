@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from ...forest.tuning import Revision
+from ...forest.settings import Revision
 from ...tables.state import make_encoder
 from ..formatting import format_count, format_number
 from ..model import checks

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...forest.tuning import Revision
+from ...forest.settings import Revision
 from ..formatting import format_number, format_percent
 from .collect import BINS
 from .drawing import Plot, make_picture

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...forest.tuning import Revision
+from ...forest.settings import Revision
 from ..evaluation.runner import Runner
 from .collect import ClassNotes, NumberNotes
 from .drift import Drift

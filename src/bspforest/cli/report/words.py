@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ...forest.tuning import Revision
+from ...forest.settings import Revision
 from ..formatting import format_count, format_number, format_percent
 from .collect import LEVELS, ClassNotes, NumberNotes
 from .contents import Report
