@@ -89,7 +89,7 @@ class BSPForestRegressor(RiverForest, base.MiniBatchRegressor):
     >>> model = BSPForestRegressor(seed=0)
     >>> error = evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.MAE())
     >>> round(error.get(), 1)
-    0.3
+    0.2
 
     References
     ----------
