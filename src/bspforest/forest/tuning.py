@@ -19,7 +19,7 @@ from .bandwidth import find_median_root_time
 from .columns import find_columns, find_recency, find_unit
 from .config import AUTO_CUTS, FAMILIES
 from .feature_weights import can_learn, find_shares, find_slopes, find_weights
-from .held_out import FEW_ROWS, HeldOut, pick_ridge
+from .held_out import HeldOut, pick_ridge
 from .recency import MIN_HALF_LIFE, choose_half_life
 from .settings import Revision, Settings
 from .solver import KernelMatrix
@@ -53,7 +53,8 @@ WORTH_SELECTING = 0.7
 ROUNDS, ROUNDS_IN_STREAM = 5, 1
 
 # Standard errors of the paired differences by which other coordinates must be better: in one draw of folds and trees, and in the mean of several.
-# These are taken with at most `FEW_ROWS` in a batch, if one draw is better by less than is certain.
+# These are taken in a batch, if one draw is better by less than is certain. (Hourly bike rentals, ten seeds: RMSE 63.0 to 67.3; with one draw
+# 63.4 to 75.6.)
 CLEARLY, CLEARLY_IN_MEAN, CERTAIN = 2.0, 1.0, 3.0
 MORE_DRAWS = 2
 
@@ -174,7 +175,7 @@ class _Trial:
         return float(self._errors[self._at].mean(axis=1).min())
 
     def beats(self, other: _Trial) -> Steps[bool]:
-        """Return whether the errors are clearly lower; where that is close and rows are few, in the mean of several draws of folds and trees."""
+        """Return whether the errors are clearly lower; where that is close, in the mean of several draws of folds and trees."""
         losses, others = self._find_losses(), other._find_losses()
         gap, error = float((others - losses).mean()), float((others - losses).std()) / np.sqrt(len(losses))
         if not self.sample.draws or not 0 < gap <= CERTAIN * error:
@@ -266,7 +267,7 @@ def search_settings(prediction: RidgePrediction, forest: OnlineForest) -> Steps[
         sample.w = w = w * find_recency(times[-1] - times[-len(w) :], half_life)
     draw_folds = partial(HeldOut, np.arange(len(w)), y, w, n_classes=n_classes, order=prediction.order, rng=rng)
     sample.held_out = draw_folds()
-    if len(w) <= FEW_ROWS and prediction.order == "any":
+    if prediction.order == "any":
         sample.draws = [sample.redraw(draw_folds(), rng) for _ in range(MORE_DRAWS)]
     n_rounds = rounds if config.learns_weights else 0
     ratio = None if used is None or starts_over or not 0 < used.unit < np.inf else used.bandwidth / used.unit
