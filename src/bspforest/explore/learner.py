@@ -86,9 +86,9 @@ class Learner:
     def __init__(
         self, model: Model, classes: int, errors: HonestErrors, *, n_trees: int, seed: int, window: int | None
     ) -> None:
-        # Scaled by ranges, cuts are straight in the units of the features; by ranks, they would be bent.
+        # Rows leave by the window alone. Scaled by ranges, cuts are straight in the units of the features; by ranks, they would be bent.
         parameters: dict[str, Any] = {"cuts": model.cuts, "prediction": model.prediction, "scaling": "minmax"}
-        parameters |= {"random_state": seed, "window": window, "n_jobs": -1}
+        parameters |= {"random_state": seed, "window": window, "n_jobs": -1, "half_life": None}
         if model.prediction == "ridge":
             parameters["min_samples_split"] = 2  # with few rows on a page, every cut is to be seen
         self.model = model

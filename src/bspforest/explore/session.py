@@ -180,9 +180,19 @@ class Session:
         for learner in self.learners.values():
             learner.predict_then_learn(row, number, self.n_arrived)
         self.rows[number] = row
-        if self.window is not None and len(self.rows) > self.window:  # the forests have forgotten it, too
-            del self.rows[next(iter(self.rows))]
+        if self.window is not None:
+            self._follow_window(self.window)
         return number
+
+    def _follow_window(self, window: int) -> None:
+        """Let rows leave. With ridge predictions they leave in blocks, and other forests follow."""
+        numbers = list(self.rows)
+        n = min([len(numbers), window, *(learner.n_held for learner in self.learners.values())])
+        for learner in self.learners.values():
+            for number in numbers[len(numbers) - learner.n_held : len(numbers) - n]:
+                learner.forget(number)
+        for number in numbers[: len(numbers) - n]:
+            del self.rows[number]
 
     def _remove(self, number: int) -> Row:
         self.revision += 1
