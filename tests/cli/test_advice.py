@@ -8,7 +8,6 @@ import numpy as np
 
 
 def test_noise_is_told_of_in_one_line(run, tmp_path):
-    """Failed with the warning as Python prints it, with a line of source."""
     rows = np.random.default_rng(0).normal(size=(400, 4))
     path = tmp_path / "noise.csv"
     path.write_text("\n".join(["a,b,c,y", *(",".join(map(str, row)) for row in rows.tolist())]) + "\n")

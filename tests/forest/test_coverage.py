@@ -67,7 +67,7 @@ def test_scale_is_kept(tmp_path):
 
 
 def test_follow_scale():
-    """It finds the scale at which 90 % are inside, whatever the bounds were. Failed with the two factors exchanged."""
+    """It finds the scale at which 90 % are inside, whatever the bounds were. Failed with one factor for all rows."""
     values = np.random.default_rng(0).normal(size=20_000)
     found = follow_scale(1.0, 3.0 * values, np.array([-1.645, 1.645]))
     assert found == pytest.approx(3.0, rel=0.2)
